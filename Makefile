@@ -1,0 +1,47 @@
+# The front door. Every target sets up what is missing (tools/setup) and builds what it needs;
+# CMakePresets.json says how.
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+all: build  ## build the library and the command build/terse
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# Tests are part of the build folder, so their packages are part of the set-up.
+setup:
+	@tools/setup build test
+
+build: setup
+	@test -f build/build.ninja || cmake --preset release
+	@cmake --build build
+
+demo: build  ## show what the codecs do to a generated gradient
+	@build/terse demo
+
+test: build  ## run the tests
+	@tools/run-tests build -LE long
+
+test-long: build  ## run the tests, the long ones too
+	@tools/run-tests build
+
+bench: build  ## time every codec against the memory limit
+	@build/terse bench codecs
+
+install: setup  ## install library, headers, command and man page (PREFIX, DESTDIR)
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
+	@cmake --build build
+	@DESTDIR="$(DESTDIR)" cmake --install build
+
+lint:  ## check style, static analysis, scripts, man page and the laws of the tree
+	@tools/setup build test lint
+	@tools/lint
+
+format:  ## rewrite the C files in the project's style
+	@tools/setup lint
+	@tools/sources '*.[ch]' | xargs clang-format -i
+
+clean:  ## remove everything that was built
+	rm -rf build
+
+.PHONY: all help setup build demo test test-long bench install lint format clean

@@ -1,0 +1,95 @@
+/* The parts of `terse bench codecs`: the table of limits, one measured row, and how rows look. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <terse/terse.h>
+
+enum bench_reach {
+    BENCH_WHOLE,  /* every element is read or written */
+    BENCH_BLOCK,  /* one run of elements */
+    BENCH_SPARSE, /* elements here and there, when decoding */
+};
+
+/* The memory limit of a codec: the passes that it cannot avoid. */
+struct bench_limit {
+    const char *codec;
+    int takes;           /* measured with encode_take: the codec is used with error memory */
+    double reads;        /* R passes of encode */
+    double updates;      /* RW passes of encode */
+    int payload_written; /* and a write of the payload's bytes */
+    enum bench_reach reach;
+    const char *encode; /* the same as a formula */
+    const char *decode;
+};
+
+extern const struct bench_limit bench_limits[];
+extern const size_t bench_limit_count;
+const struct bench_limit *bench_limit_of(const char *codec); /* NULL if the table has none */
+
+/* Buffers for the largest size of a run, made once. */
+struct bench_buffers {
+    uint64_t count;
+    float *source; /* what is encoded: normal floats */
+    float *memory; /* a copy of it, from which encode_take takes */
+    float *out;    /* where decoding adds */
+};
+
+/* Exit codes (say.h), with what is wrong on standard error. */
+int bench_buffers_create(struct bench_buffers *buffers, uint64_t count);
+void bench_buffers_destroy(struct bench_buffers *buffers);
+
+struct bench_job {
+    const char *spec;
+    const char *level;
+    uint32_t threads;
+    uint64_t count;
+    double seconds; /* to spend on the row, about */
+    int wall;       /* use the clock on the wall: rows of several threads are compared */
+};
+
+/* One thread on a large vector is timed by the CPU time of the whole process, which other processes
+ * on the machine lengthen less; everything else by the clock on the wall. */
+int bench_uses_cpu_clock(const struct bench_job *job);
+double bench_now(const struct bench_job *job);
+
+/* The fastest and the middle of the repetitions. */
+struct bench_time {
+    double best;
+    double median;
+};
+
+struct bench_row {
+    struct bench_job job;
+    char name[32];  /* of the codec */
+    char full[128]; /* its complete spec */
+    const struct bench_limit *limit;
+    uint64_t payload_len;
+    uint32_t repetitions;
+    struct bench_time encode;
+    struct bench_time decode;
+    struct bench_time read; /* the passes over the vector, measured between them */
+    struct bench_time write;
+    struct bench_time update;
+    double encode_limit; /* seconds */
+    double decode_limit;
+};
+
+int bench_measure(const struct bench_buffers *buffers, const struct bench_job *job,
+                  struct bench_row *out);
+
+/* Sealing and opening a frame around `count` floats: what the checksum costs. */
+int bench_measure_frame(const struct bench_buffers *buffers, const struct bench_job *job,
+                        struct bench_row *out);
+
+struct json;
+void bench_print_heading(void);
+void bench_print_row(const struct bench_row *row);
+void bench_print_scaling(const struct bench_row *rows, size_t row_count);
+void bench_print_legend(void);
+struct json *bench_row_json(const struct bench_row *row);
+struct json *bench_limits_json(void);
+
+#endif

@@ -1,0 +1,127 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "bench.h"
+#include "json.h"
+#include "say.h"
+
+static double gb_per_second(const struct bench_row *row, double seconds)
+{
+    return (double)row->job.count * sizeof(float) / seconds * 1e-9;
+}
+
+void bench_print_heading(void)
+{
+    printf("%s%-20s %-6s %3s %11s %9s | %9s %6s %7s  %-13s | %9s %6s %7s  %-21s | %6s%s\n",
+           say_bold(stdout), "codec", "level", "thr", "floats", "payload", "encode ms", "GB/s",
+           "x limit", "limit", "decode ms", "GB/s", "x limit", "limit", "R GB/s",
+           say_plain(stdout));
+}
+
+void bench_print_row(const struct bench_row *row)
+{
+    printf(
+        "%-20s %-6s %3u %11s %9s | %9.3f %6.2f %7.2f  %-13s | %9.3f %6.2f %7.2f  %-21s | %6.2f\n",
+        row->job.spec, row->job.level, row->job.threads, say_count(row->job.count),
+        say_bytes((double)row->payload_len), 1e3 * row->encode.best,
+        gb_per_second(row, row->encode.best), row->encode.best / row->encode_limit,
+        row->limit->encode, 1e3 * row->decode.best, gb_per_second(row, row->decode.best),
+        row->decode.best / row->decode_limit, row->limit->decode,
+        gb_per_second(row, row->read.best));
+    fflush(stdout);
+}
+
+static int same_but_threads(const struct bench_row *one, const struct bench_row *other)
+{
+    return one->job.count == other->job.count && strcmp(one->job.spec, other->job.spec) == 0 &&
+           strcmp(one->job.level, other->job.level) == 0;
+}
+
+/* One line per row with more threads than another row that is otherwise the same. */
+void bench_print_scaling(const struct bench_row *rows, size_t row_count)
+{
+    int heading = 0;
+    for (size_t i = 0; i < row_count; i++) {
+        for (size_t j = 0; j < row_count; j++) {
+            const struct bench_row *one = &rows[i];
+            const struct bench_row *more = &rows[j];
+            if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more)) {
+                continue;
+            }
+            if (!heading++) {
+                printf("\n%s%-20s %-6s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
+                       "times faster", "level", "floats", "reading alone", "encode", "decode",
+                       say_plain(stdout));
+            }
+            printf("%-20s %-6s %11s  1 to %-2u  %-19.2f %7.2f %7.2f\n", one->job.spec,
+                   one->job.level, say_count(one->job.count), more->job.threads,
+                   one->read.best / more->read.best, one->encode.best / more->encode.best,
+                   one->decode.best / more->decode.best);
+        }
+    }
+}
+
+void bench_print_legend(void)
+{
+    fputs("\nlimit: the memory passes that the codec cannot avoid, measured in the same run, "
+          "between\n"
+          "the repetitions, with the same buffers, size and threads. R reads the vector, W writes\n"
+          "it, RW reads and writes it; codes, payload: those bytes written, read. x limit: time\n"
+          "over limit, both the fastest of the repetitions. GB/s: float32 bytes of the vector.\n"
+          "Times are wall clock; for one thread alone and a million floats or more, CPU time.\n",
+          stdout);
+    printf("Encoding takes what it says out of the error memory for:");
+    for (size_t i = 0; i < bench_limit_count; i++) {
+        if (bench_limits[i].takes) {
+            printf(" %s", bench_limits[i].codec);
+        }
+    }
+    printf(".\n");
+}
+
+struct json *bench_row_json(const struct bench_row *row)
+{
+    struct json *object = json_object();
+    json_put_text(object, "codec", row->job.spec);
+    json_put_text(object, "name", row->name);
+    json_put_text(object, "spec", row->full);
+    json_put_text(object, "level", row->job.level);
+    json_put_u64(object, "threads", row->job.threads);
+    json_put_u64(object, "count", row->job.count);
+    json_put_u64(object, "payload_bytes", row->payload_len);
+    json_put_u64(object, "repetitions", row->repetitions);
+    json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
+    json_put_text(object, "encode_call", row->limit->takes ? "encode_take" : "encode");
+    json_put_real(object, "encode_seconds", row->encode.best);
+    json_put_real(object, "decode_seconds", row->decode.best);
+    if (row->encode.median > 0) {
+        json_put_real(object, "encode_median_seconds", row->encode.median);
+        json_put_real(object, "decode_median_seconds", row->decode.median);
+    }
+    json_put_real(object, "encode_gbps", gb_per_second(row, row->encode.best));
+    json_put_real(object, "decode_gbps", gb_per_second(row, row->decode.best));
+    json_put_text(object, "encode_limit", row->limit->encode);
+    json_put_text(object, "decode_limit", row->limit->decode);
+    json_put_real(object, "encode_limit_seconds", row->encode_limit);
+    json_put_real(object, "decode_limit_seconds", row->decode_limit);
+    json_put_real(object, "encode_over_limit", row->encode.best / row->encode_limit);
+    json_put_real(object, "decode_over_limit", row->decode.best / row->decode_limit);
+    json_put_real(object, "read_seconds", row->read.best);
+    json_put_real(object, "write_seconds", row->write.best);
+    json_put_real(object, "update_seconds", row->update.best);
+    json_put_real(object, "read_gbps", gb_per_second(row, row->read.best));
+    return object;
+}
+
+struct json *bench_limits_json(void)
+{
+    struct json *list = json_array();
+    for (size_t i = 0; i < bench_limit_count; i++) {
+        struct json *object = json_object();
+        json_put_text(object, "codec", bench_limits[i].codec);
+        json_put_text(object, "encode", bench_limits[i].encode);
+        json_put_text(object, "decode", bench_limits[i].decode);
+        json_append(list, object);
+    }
+    return list;
+}

@@ -1,0 +1,35 @@
+/* What a command line of `terse bench codecs` asks for. */
+#ifndef CLI_BENCH_REQUEST_H
+#define CLI_BENCH_REQUEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LONGEST_LIST = 64 };
+
+struct list {
+    const char *items[LONGEST_LIST];
+    size_t count;
+};
+
+struct bench_request {
+    struct list codecs;
+    struct list levels;
+    uint64_t counts[LONGEST_LIST];
+    size_t count_count;
+    uint64_t threads[LONGEST_LIST];
+    size_t threads_count;
+    double seconds;
+    int as_json;
+};
+
+/* Each returns an exit code and says what is wrong. */
+int bench_request_read(struct bench_request *request, int argc, char **argv);
+
+/* No level given: the one in use. "all": every level that this CPU has. */
+int bench_request_levels(struct bench_request *request);
+
+/* Leaves out, with a note, sizes that do not fit into memory; tells the largest that does. */
+int bench_request_fit(struct bench_request *request, uint64_t *largest);
+
+#endif

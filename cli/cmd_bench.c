@@ -1,0 +1,218 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <terse/terse.h>
+
+#include "bench.h"
+#include "bench_request.h"
+#include "command.h"
+#include "json.h"
+#include "machine.h"
+#include "say.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_bench = {
+    .name = "bench",
+    .summary = "measure codecs against the speed of memory",
+    .usage = "terse bench codecs [options]",
+    .help =
+        "For every codec and size: encode and decode time, GB/s, and how many times the memory\n"
+        "limit of that codec that is: the time of the memory passes it cannot avoid, measured in\n"
+        "the same run. The input is normal floats.\n\n"
+        "Options\n"
+        "  --codec SPEC ...   codecs to measure; default one or more of each\n"
+        "  --count N ...      sizes in floats (64k, 25M); default 65536 (fits the second cache),\n"
+        "                     25M and 100M\n"
+        "  --threads N ...    default 1; with several, a table of scaling follows\n"
+        "  --level L ...      kernel levels, or 'all'; default the one in use (`terse info`)\n"
+        "  --seconds S        time for each row; default 1.5\n"
+        "  --quick            65536 and 4M floats, a tenth of a second each: a look, no "
+        "measurement\n"
+        "  --json             print {\"rows\": [...]}\n\n"
+        "A list may be given as `--count 64k 25M`; all but --codec also as `--count 64k,25M`.\n\n"
+        "Examples\n"
+        "  terse bench codecs --count 25M\n"
+        "  terse bench codecs --codec topk:keep=0.01 topk:keep=0.001 --threads 1 2\n"
+        "  terse bench codecs --level all --quick --json\n",
+    .run = run,
+};
+
+/* Less than this, and other processes have disturbed the measurement. */
+static const double LEAST_CPU_SHARE = 0.95;
+
+struct report {
+    struct bench_row *rows;
+    size_t row_count;
+    struct bench_row *frames;
+    size_t frame_count;
+    double cpu_share; /* of the time that passed, how much this process could compute */
+};
+
+static void progress(const struct bench_job *job)
+{
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r\033[K%s, %s, %s floats, %u threads\r", job->spec, job->level,
+                say_count(job->count), job->threads);
+    }
+}
+
+static void progress_done(void)
+{
+    if (isatty(STDERR_FILENO)) {
+        fputs("\r\033[K", stderr);
+    }
+}
+
+static int measure_codecs(const struct bench_request *request, const struct bench_buffers *buffers,
+                          struct bench_job *job, struct report *report)
+{
+    int code = CLI_OK;
+    for (size_t c = 0; c < request->codecs.count && code == CLI_OK; c++) {
+        struct bench_row *row = &report->rows[report->row_count];
+        job->spec = request->codecs.items[c];
+        progress(job);
+        code = bench_measure(buffers, job, row);
+        progress_done();
+        report->row_count += code == CLI_OK;
+        if (code == CLI_OK && !request->as_json) {
+            bench_print_row(row);
+        }
+    }
+    return code;
+}
+
+static int measure_frame(const struct bench_request *request, const struct bench_buffers *buffers,
+                         const struct bench_job *job, struct report *report)
+{
+    struct bench_row *row = &report->frames[report->frame_count];
+    int code = bench_measure_frame(buffers, job, row);
+    report->frame_count += code == CLI_OK;
+    if (code == CLI_OK && !request->as_json) {
+        bench_print_row(row);
+    }
+    return code;
+}
+
+static int measure_level(const struct bench_request *request, const struct bench_buffers *buffers,
+                         struct bench_job *job, struct report *report)
+{
+    terse_fault fault = {0};
+    terse_status status = terse_level_set(job->level, &fault);
+    if (status != TERSE_OK) {
+        say_error(CLI_USAGE, "level '%s': %s", job->level,
+                  fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+        return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;
+    }
+    int code = CLI_OK;
+    for (size_t t = 0; t < request->threads_count && code == CLI_OK; t++) {
+        job->threads = (uint32_t)request->threads[t];
+        code = measure_codecs(request, buffers, job, report);
+    }
+    return code;
+}
+
+static int measure_all(const struct bench_request *request, const struct bench_buffers *buffers,
+                       struct report *report)
+{
+    int code = CLI_OK;
+    double start = machine_seconds();
+    double cpu_start = machine_cpu_seconds();
+    if (!request->as_json) {
+        bench_print_heading();
+    }
+    for (size_t n = 0; n < request->count_count && code == CLI_OK; n++) {
+        struct bench_job job = {.count = request->counts[n],
+                                .seconds = request->seconds,
+                                .wall = request->threads_count > 1};
+        for (size_t l = 0; l < request->levels.count && code == CLI_OK; l++) {
+            job.level = request->levels.items[l];
+            code = measure_level(request, buffers, &job, report);
+        }
+        if (code == CLI_OK) {
+            job.level = "-"; /* xxHash has levels of its own */
+            job.threads = 1;
+            code = measure_frame(request, buffers, &job, report);
+        }
+    }
+    report->cpu_share = (machine_cpu_seconds() - cpu_start) / (machine_seconds() - start);
+    if (code == CLI_OK && report->cpu_share < LEAST_CPU_SHARE) {
+        say_note("terse: the machine was busy with other work: this process ran for %.0f %% of the "
+                 "time only. Repeat on a quiet one.",
+                 100 * report->cpu_share);
+    }
+    return code;
+}
+
+static void print_json(const struct report *report)
+{
+    char cpu[128];
+    machine_cpu_name(cpu, sizeof cpu);
+    struct json *top = json_object();
+    json_put_text(top, "version", terse_version());
+    json_put_text(top, "build", terse_build_options());
+    json_put_text(top, "cpu", cpu);
+    json_put_real(top, "cpu_share", report->cpu_share);
+    json_put(top, "limits", bench_limits_json());
+    struct json *rows = json_array();
+    for (size_t i = 0; i < report->row_count; i++) {
+        json_append(rows, bench_row_json(&report->rows[i]));
+    }
+    json_put(top, "rows", rows);
+    struct json *frames = json_array();
+    for (size_t i = 0; i < report->frame_count; i++) {
+        json_append(frames, bench_row_json(&report->frames[i]));
+    }
+    json_put(top, "frame", frames);
+    json_print(top);
+}
+
+static int bench_codecs(struct bench_request *request)
+{
+    uint64_t largest;
+    int code = bench_request_levels(request);
+    if (code == CLI_OK) {
+        code = bench_request_fit(request, &largest);
+    }
+    struct bench_buffers buffers = {0};
+    if (code == CLI_OK) {
+        code = bench_buffers_create(&buffers, largest);
+    }
+    if (code != CLI_OK) {
+        return code;
+    }
+    size_t most = request->count_count * request->levels.count * request->threads_count *
+                  request->codecs.count;
+    struct report report = {0};
+    report.rows = calloc(most, sizeof *report.rows);
+    report.frames = calloc(request->count_count, sizeof *report.frames);
+    if (report.rows == NULL || report.frames == NULL) {
+        code = say_error(CLI_MACHINE, "out of memory");
+    } else {
+        code = measure_all(request, &buffers, &report);
+    }
+    if (code == CLI_OK && request->as_json) {
+        print_json(&report);
+    } else if (code == CLI_OK) {
+        bench_print_scaling(report.rows, report.row_count);
+        bench_print_legend();
+    }
+    free(report.rows);
+    free(report.frames);
+    bench_buffers_destroy(&buffers);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "codecs") != 0) {
+        return say_usage("bench", argc < 2 ? "what to measure is missing: codecs"
+                                           : "there is nothing to measure but: codecs");
+    }
+    struct bench_request request = {0};
+    argv[1] = argv[0];
+    int code = bench_request_read(&request, argc - 1, argv + 1);
+    return code == CLI_OK ? bench_codecs(&request) : code;
+}

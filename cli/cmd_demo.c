@@ -1,0 +1,280 @@
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <terse/terse.h>
+
+#include "command.h"
+#include "gradient.h"
+#include "machine.h"
+#include "say.h"
+#include "table.h"
+
+enum { STEPS = 4 };
+
+static int run(int argc, char **argv);
+
+const struct command cmd_demo = {
+    .name = "demo",
+    .summary = "every codec on a gradient made up for it",
+    .usage = "terse demo",
+    .help =
+        "Makes a gradient of 6.5 million elements in eleven tensors, with layers of different\n"
+        "scale, heavy tails and a part that stays from step to step. Says four steps of it with\n"
+        "each codec, with error memory where the codec may have it, and prints what came of it.\n"
+        "Takes a few seconds and needs no files.\n",
+    .run = run,
+};
+
+static const char *const specs[] = {
+    "f32",
+    "bf16",
+    "f16",
+    "natural",
+    "uniform:bits=8",
+    "uniform:bits=4",
+    "uniform:bits=2",
+    "nearest",
+    "log",
+    "sign",
+    "scaled-sign",
+    "low-rank:rank=4",
+    "block:ratio=64",
+    "topk:keep=0.01",
+    "topk:keep=0.001,values=f16",
+};
+
+/* What one codec made of the steps. */
+struct outcome {
+    size_t bytes; /* frames of one step, without the layout */
+    double first_error;
+    double kept; /* of all steps together, how much was not said */
+    double encode_seconds;
+    double decode_seconds;
+    uint32_t traits;
+    char name[32];
+};
+
+struct demo {
+    terse_layout *layout;
+    size_t count;
+    float *gradient[STEPS];
+    float *memory;
+    float *said;  /* in this step */
+    float *total; /* in all steps */
+};
+
+static void add(float *to, const float *what, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        to[i] += what[i];
+    }
+}
+
+/* |a - b| / |a| */
+static double distance(const float *a, const float *b, size_t count)
+{
+    double difference = 0;
+    double norm = 0;
+    for (size_t i = 0; i < count; i++) {
+        double d = (double)a[i] - (double)b[i];
+        difference += d * d;
+        norm += (double)a[i] * (double)a[i];
+    }
+    return sqrt(difference / norm);
+}
+
+/* All rounds of a step: from `memory` (or the gradient, without memory) to `said`. */
+static terse_status say_step(const struct demo *demo, terse_codec *codec, unsigned step,
+                             unsigned char *payload, struct outcome *outcome)
+{
+    terse_codec_about about;
+    terse_codec_describe(codec, &about);
+    terse_draw draw = {.seed = 1, .step = step};
+    double encoding = 0;
+    double decoding = 0;
+    outcome->bytes = 0;
+    memset(demo->said, 0, demo->count * sizeof(float));
+    for (uint32_t round = 0; round < about.rounds; round++) {
+        size_t cap = terse_codec_payload_bound(codec, round);
+        size_t len;
+        double start = machine_seconds();
+        terse_status status =
+            about.traits & TERSE_CODEC_CONTRACTIVE
+                ? terse_codec_encode_take(codec, round, &draw, demo->memory, payload, cap, &len)
+                : terse_codec_encode(codec, round, &draw, demo->gradient[step], payload, cap, &len);
+        encoding += machine_seconds() - start;
+        if (status != TERSE_OK) {
+            return status;
+        }
+        start = machine_seconds();
+        status = terse_codec_decode_add(codec, round, &draw, payload, len, demo->said, NULL);
+        decoding += machine_seconds() - start;
+        if (status != TERSE_OK) {
+            return status;
+        }
+        outcome->bytes += terse_frame_len(codec, len, 0);
+    }
+    if (step == 0 || encoding < outcome->encode_seconds) {
+        outcome->encode_seconds = encoding;
+    }
+    if (step == 0 || decoding < outcome->decode_seconds) {
+        outcome->decode_seconds = decoding;
+    }
+    return TERSE_OK;
+}
+
+static terse_status say_steps(const struct demo *demo, terse_codec *codec, struct outcome *outcome)
+{
+    terse_codec_about about;
+    terse_codec_describe(codec, &about);
+    outcome->traits = about.traits;
+    snprintf(outcome->name, sizeof outcome->name, "%s", about.name);
+    size_t cap = 1;
+    for (uint32_t round = 0; round < about.rounds; round++) {
+        size_t bound = terse_codec_payload_bound(codec, round);
+        cap = bound > cap ? bound : cap;
+    }
+    unsigned char *payload = malloc(cap);
+    terse_status status = payload == NULL ? TERSE_NO_MEMORY : TERSE_OK;
+    memset(demo->memory, 0, demo->count * sizeof(float));
+    memset(demo->total, 0, demo->count * sizeof(float));
+    for (unsigned step = 0; step < STEPS && status == TERSE_OK; step++) {
+        add(demo->memory, demo->gradient[step], demo->count);
+        status = say_step(demo, codec, step, payload, outcome);
+        if (step == 0) {
+            outcome->first_error = distance(demo->gradient[0], demo->said, demo->count);
+        }
+        add(demo->total, demo->said, demo->count);
+    }
+    free(payload);
+    memset(demo->memory, 0, demo->count * sizeof(float));
+    for (unsigned step = 0; step < STEPS; step++) {
+        add(demo->memory, demo->gradient[step], demo->count);
+    }
+    outcome->kept = distance(demo->memory, demo->total, demo->count);
+    return status;
+}
+
+static int try_codec(const struct demo *demo, const char *spec, struct outcome *outcome)
+{
+    terse_codec *codec;
+    terse_fault fault = {0};
+    terse_status status = terse_codec_create(spec, demo->layout, NULL, &codec, &fault);
+    if (status == TERSE_OK) {
+        status = say_steps(demo, codec, outcome);
+        terse_codec_destroy(codec);
+    }
+    return status == TERSE_OK ? CLI_OK : say_status(spec, status, &fault);
+}
+
+static void percent_cell(struct table *table, double share)
+{
+    double percent = 100 * share;
+    table_cell(table, percent >= 10 ? "%.0f %%" : "%.2g %%", percent);
+}
+
+static void table_row(struct table *table, const char *spec, const struct outcome *outcome,
+                      size_t count)
+{
+    table_cell(table, "%s", spec);
+    table_cell(table, "%s", say_count(outcome->bytes));
+    table_cell(table, "%.1f", (double)count * sizeof(float) / (double)outcome->bytes);
+    if (strcmp(outcome->name, "sign") == 0) {
+        table_cell(table, "signs only");
+        table_cell(table, "-");
+    } else {
+        percent_cell(table, outcome->first_error);
+        percent_cell(table, outcome->kept);
+    }
+    table_cell(table, "%s", outcome->traits & TERSE_CODEC_CONTRACTIVE ? "yes" : "no");
+    table_cell(table, "%.1f", 1e3 * outcome->encode_seconds);
+    table_cell(table, "%.1f", 1e3 * outcome->decode_seconds);
+}
+
+static int print_outcomes(const struct demo *demo)
+{
+    struct table *table = table_create("lrrrrlrr");
+    static const char *const headings[] = {"codec",         "bytes per step", "times smaller",
+                                           "error, 1 step", "error, 4 steps", "memory",
+                                           "encode ms",     "decode ms"};
+    for (size_t i = 0; i < 8; i++) {
+        table_cell(table, "%s", headings[i]);
+    }
+    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+        struct outcome outcome = {0};
+        int code = try_codec(demo, specs[i], &outcome);
+        if (code != CLI_OK) {
+            return code;
+        }
+        table_row(table, specs[i], &outcome, demo->count);
+    }
+    return table_print(table, 0);
+}
+
+static int prepare(struct demo *demo)
+{
+    terse_status status = gradient_layout(&demo->layout);
+    if (status != TERSE_OK) {
+        return say_status("layout", status, NULL);
+    }
+    demo->count = (size_t)terse_layout_count(demo->layout);
+    float **buffers[] = {&demo->memory, &demo->said, &demo->total};
+    for (size_t i = 0; i < 3; i++) {
+        *buffers[i] = machine_floats(demo->count);
+        if (*buffers[i] == NULL) {
+            return say_error(CLI_MACHINE, "out of memory");
+        }
+    }
+    for (unsigned step = 0; step < STEPS; step++) {
+        demo->gradient[step] = machine_floats(demo->count);
+        if (demo->gradient[step] == NULL) {
+            return say_error(CLI_MACHINE, "out of memory");
+        }
+        gradient_fill(demo->layout, step, demo->gradient[step]);
+    }
+    return CLI_OK;
+}
+
+static void clean_up(struct demo *demo)
+{
+    for (unsigned step = 0; step < STEPS; step++) {
+        free(demo->gradient[step]);
+    }
+    free(demo->memory);
+    free(demo->said);
+    free(demo->total);
+    terse_layout_destroy(demo->layout);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc > 1) {
+        return say_usage("demo", "'%s' is one argument too many", argv[1]);
+    }
+    const char *level;
+    terse_status status = terse_level(&level, NULL);
+    if (status != TERSE_OK) {
+        return say_status("kernels", status, NULL);
+    }
+    struct demo demo = {0};
+    int code = prepare(&demo);
+    if (code == CLI_OK) {
+        printf("A gradient of %s elements in %u tensors, %s a step as float32. One thread, level "
+               "%s.\n\n",
+               say_count(demo.count), terse_layout_tensors(demo.layout),
+               say_bytes((double)demo.count * sizeof(float)), level);
+        code = print_outcomes(&demo);
+    }
+    clean_up(&demo);
+    if (code == CLI_OK) {
+        printf(
+            "\nerror: |given - said| / |given|. With memory, what a step leaves unsaid is said in\n"
+            "later ones; an unbiased codec is right on average and must not have memory.\n\n"
+            "Next: `terse codecs topk` (parameters), `terse bench codecs` (speed against memory),\n"
+            "`terse encode --help` (your own vectors).\n");
+    }
+    return code;
+}

@@ -1,0 +1,289 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <terse/terse.h>
+
+#include "command.h"
+#include "file.h"
+#include "npy.h"
+#include "option.h"
+#include "say.h"
+#include "tensors.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_encode = {
+    .name = "encode",
+    .summary = "say an NPY vector in few bytes",
+    .usage = "terse encode IN.npy -o OUT.terse --codec SPEC [options]",
+    .help =
+        "IN.npy holds float32 numbers of any shape, in C order; '-' is standard input. The frame\n"
+        "carries names and shapes, so `terse decode` needs nothing else. A codec of two rounds\n"
+        "(low-rank) writes two frames, one after the other.\n\n"
+        "Options\n"
+        "  -o, --output FILE    where the frame goes; '-' is standard output\n"
+        "  -c, --codec SPEC     NAME or NAME:key=value,...; see `terse codecs`\n"
+        "      --memory FILE    add this NPY vector (what earlier steps left unsaid) to the input\n"
+        "      --take FILE      write what is left unsaid as an NPY vector\n"
+        "      --tensor NAME=D1xD2x...   the next tensor of the flat input; repeat. Scales, k and\n"
+        "                       blocks are per tensor. Default: one tensor of the input's shape\n"
+        "      --name NAME      the name of that one tensor; default none\n"
+        "      --seed N --step N --worker N   key the random draws; default 0\n"
+        "      --threads N      default 1; never changes a byte\n\n"
+        "Nothing is written unless everything succeeds; files appear complete or not at all.\n\n"
+        "Examples\n"
+        "  terse encode g.npy -o g.terse --codec topk:keep=0.01\n"
+        "  terse encode g1.npy -o 1.terse -c scaled-sign --take left.npy\n"
+        "  terse encode g2.npy -o 2.terse -c scaled-sign --memory left.npy --take left.npy\n",
+    .run = run,
+};
+
+struct request {
+    const char *input;
+    const char *output;
+    const char *spec;
+    const char *memory;
+    const char *take;
+    struct tensors tensors; /* of --tensor and --name */
+    terse_draw draw;
+    terse_codec_options options;
+};
+
+/* What was said: the frames of all rounds, one after the other. */
+struct said {
+    unsigned char *bytes;
+    size_t len;
+    size_t payload_len;
+};
+
+/* A draw is keyed by worker + 1 in 24 bits. */
+static const uint64_t MOST_WORKER = 0xFFFFFE;
+
+enum { SEED = 256, STEP, WORKER, THREADS, MEMORY, TAKE, TENSOR, NAME };
+
+static int read_number(const char *option, const char *text, uint64_t low, uint64_t high,
+                       uint64_t *out)
+{
+    if (option_u64(text, low, high, out)) {
+        return CLI_OK;
+    }
+    return say_usage("encode", "--%s: '%s' is not a number from %llu to %llu", option, text,
+                     (unsigned long long)low, (unsigned long long)high);
+}
+
+static int read_option(int letter, const char *value, struct request *request)
+{
+    uint64_t number;
+    int code = CLI_OK;
+    switch (letter) {
+    case 'o': request->output = value; break;
+    case 'c': request->spec = value; break;
+    case MEMORY: request->memory = value; break;
+    case TAKE: request->take = value; break;
+    case TENSOR: code = tensors_add(&request->tensors, value); break;
+    case NAME: code = tensors_name(&request->tensors, value); break;
+    case SEED: code = read_number("seed", value, 0, UINT64_MAX, &request->draw.seed); break;
+    case STEP: code = read_number("step", value, 0, UINT64_MAX, &request->draw.step); break;
+    case WORKER:
+        code = read_number("worker", value, 0, MOST_WORKER, &number);
+        request->draw.worker = code == CLI_OK ? (uint32_t)number : 0;
+        break;
+    case THREADS:
+        code = read_number("threads", value, 1, 1024, &number);
+        request->options.threads = code == CLI_OK ? (uint32_t)number : 0;
+        break;
+    default: say_note("Try 'terse encode --help'."); code = CLI_USAGE;
+    }
+    return code;
+}
+
+static int read_request(int argc, char **argv, struct request *request)
+{
+    static const struct option options[] = {
+        {"output", required_argument, NULL, 'o'},
+        {"codec", required_argument, NULL, 'c'},
+        {"seed", required_argument, NULL, SEED},
+        {"step", required_argument, NULL, STEP},
+        {"worker", required_argument, NULL, WORKER},
+        {"threads", required_argument, NULL, THREADS},
+        {"memory", required_argument, NULL, MEMORY},
+        {"take", required_argument, NULL, TAKE},
+        {"tensor", required_argument, NULL, TENSOR},
+        {"name", required_argument, NULL, NAME},
+        {NULL, 0, NULL, 0},
+    };
+    for (int letter; (letter = getopt_long(argc, argv, "o:c:", options, NULL)) != -1;) {
+        int code = read_option(letter, optarg, request);
+        if (code != CLI_OK) {
+            return code;
+        }
+    }
+    if (argc - optind != 1) {
+        return say_usage("encode",
+                         argc == optind ? "an NPY file is missing" : "one NPY file at a time");
+    }
+    request->input = argv[optind];
+    if (request->output == NULL || request->spec == NULL) {
+        return say_usage("encode", request->output == NULL ? "-o OUT.terse is missing"
+                                                           : "--codec SPEC is missing");
+    }
+    return CLI_OK;
+}
+
+static int add_memory(const char *path, struct npy *input)
+{
+    struct npy memory;
+    int code = npy_read(path, &memory);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (memory.count != input->count) {
+        code = say_error(CLI_REFUSED, "'%s' has %s elements, the input %s", path,
+                         say_count(memory.count), say_count(input->count));
+    } else {
+        for (uint64_t i = 0; i < input->count; i++) {
+            input->data[i] += memory.data[i];
+        }
+    }
+    npy_free(&memory);
+    return code;
+}
+
+/* One round into a frame at the end of `said`. */
+static terse_status encode_round(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                                 float *values, struct said *said)
+{
+    size_t bound = terse_codec_payload_bound(codec, round);
+    size_t frame_cap = terse_frame_len(codec, bound, 1);
+    unsigned char *larger = realloc(said->bytes, said->len + frame_cap);
+    if (larger == NULL) {
+        return TERSE_NO_MEMORY;
+    }
+    said->bytes = larger;
+    unsigned char *frame = said->bytes + said->len;
+    unsigned char *payload = frame + terse_frame_payload_at(codec, 1);
+    size_t len;
+    terse_status status = terse_codec_encode_take(codec, round, draw, values, payload, bound, &len);
+    if (status != TERSE_OK) {
+        return status;
+    }
+    size_t frame_len;
+    status = terse_frame_seal(codec, round, draw, payload, len, 1, frame, frame_cap, &frame_len);
+    if (status != TERSE_OK) {
+        return status;
+    }
+    said->len += frame_len;
+    said->payload_len += len;
+    terse_codec_about about;
+    terse_codec_describe(codec, &about);
+    if (round + 1 < about.rounds) {
+        /* The next round answers the aggregate of this one: here, of one worker. It adds nothing
+         * to the output yet, but the door wants one. */
+        float *heard = calloc(terse_layout_count(terse_codec_layout(codec)) + 1, sizeof *heard);
+        if (heard == NULL) {
+            return TERSE_NO_MEMORY;
+        }
+        status = terse_codec_decode_add(codec, round, draw, payload, len, heard, NULL);
+        free(heard);
+    }
+    return status;
+}
+
+static int encode(struct request *request, const struct npy *input, struct said *said)
+{
+    terse_layout *layout = NULL;
+    int code = tensors_layout(&request->tensors, input->ndim, input->dims, &layout);
+    if (code != CLI_OK) {
+        return code;
+    }
+    terse_codec *codec;
+    terse_fault fault = {0};
+    terse_status status =
+        terse_codec_create(request->spec, layout, &request->options, &codec, &fault);
+    terse_layout_destroy(layout);
+    if (status != TERSE_OK) {
+        char subject[256];
+        snprintf(subject, sizeof subject, "codec '%s'", request->spec);
+        return say_status(subject, status, &fault);
+    }
+    terse_codec_about about;
+    terse_codec_describe(codec, &about);
+    for (uint32_t round = 0; round < about.rounds && status == TERSE_OK; round++) {
+        status = encode_round(codec, round, &request->draw, input->data, said);
+    }
+    if (status != TERSE_OK) {
+        char subject[512];
+        snprintf(subject, sizeof subject, "cannot encode '%s' as %s", request->input,
+                 terse_codec_spec(codec));
+        code = say_status(subject, status, NULL);
+    } else {
+        double dense = (double)input->count * sizeof(float);
+        say_note("%s: %s elements in %s bytes (%s of payload), %.3g bits per element, %.4g times "
+                 "smaller",
+                 terse_codec_spec(codec), say_count(input->count), say_count(said->len),
+                 say_count(said->payload_len),
+                 input->count == 0 ? 0 : 8 * (double)said->payload_len / (double)input->count,
+                 said->payload_len == 0 ? 1 : dense / (double)said->len);
+    }
+    terse_codec_destroy(codec);
+    return code;
+}
+
+/* Frame and residual appear together or not at all, as far as two renames can be one. */
+static int write_results(const struct request *request, const struct npy *kept,
+                         const struct said *said)
+{
+    struct output frame = {.fd = -1};
+    struct output residual = {.fd = -1};
+    int code = output_open(&frame, request->output);
+    if (code == CLI_OK) {
+        code = output_write(&frame, said->bytes, said->len);
+    }
+    if (code == CLI_OK && request->take != NULL) {
+        code = output_open(&residual, request->take);
+        if (code == CLI_OK) {
+            code = npy_write(&residual, kept->ndim, kept->dims, kept->data);
+        }
+        if (code == CLI_OK) {
+            code = output_finish(&residual);
+        }
+    }
+    if (code == CLI_OK) {
+        code = output_finish(&frame);
+    }
+    if (code == CLI_OK) {
+        code = output_commit(&frame);
+    }
+    if (code == CLI_OK && request->take != NULL) {
+        code = output_commit(&residual);
+    }
+    output_discard(&frame);
+    output_discard(&residual);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct request request = {0};
+    struct npy input = {0};
+    struct said said = {0};
+    int code = read_request(argc, argv, &request);
+    if (code == CLI_OK) {
+        code = npy_read(request.input, &input);
+    }
+    if (code == CLI_OK && request.memory != NULL) {
+        code = add_memory(request.memory, &input);
+    }
+    if (code == CLI_OK) {
+        code = encode(&request, &input, &said);
+    }
+    if (code == CLI_OK) {
+        code = write_results(&request, &input, &said);
+    }
+    tensors_free(&request.tensors);
+    npy_free(&input);
+    free(said.bytes);
+    return code;
+}

@@ -1,0 +1,97 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "option.h"
+#include "say.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_help = {
+    .name = "help",
+    .summary = "explain a command",
+    .usage = "terse help [COMMAND]",
+    .help = "Without COMMAND lists all commands. `terse COMMAND --help` does the same as\n"
+            "`terse help COMMAND`.\n",
+    .run = run,
+};
+
+const struct command *command_find(const char *name)
+{
+    for (size_t i = 0; command_table[i] != NULL; i++) {
+        if (strcmp(command_table[i]->name, name) == 0) {
+            return command_table[i];
+        }
+    }
+    return NULL;
+}
+
+int command_unknown(const char *name)
+{
+    const char *nearest = NULL;
+    size_t least = 3; /* more edits than this is another word */
+    for (size_t i = 0; command_table[i] != NULL; i++) {
+        const char *candidate = command_table[i]->name;
+        size_t edits = option_edits(name, candidate);
+        size_t prefix = strlen(name);
+        if (prefix >= 2 && strncmp(name, candidate, prefix) == 0) {
+            edits = 0;
+        }
+        if (edits < least) {
+            least = edits;
+            nearest = candidate;
+        }
+    }
+    say_error(CLI_USAGE, "there is no command '%s'", name);
+    if (nearest != NULL) {
+        say_note("Did you mean 'terse %s'?", nearest);
+    } else {
+        say_note("Try 'terse help'.");
+    }
+    return CLI_USAGE;
+}
+
+void command_print_help(const struct command *command)
+{
+    const char *bold = say_bold(stdout);
+    const char *plain = say_plain(stdout);
+    printf("%sterse %s%s: %s\n\n", bold, command->name, plain, command->summary);
+    printf("%sUsage%s\n  %s\n\n%s", bold, plain, command->usage, command->help);
+}
+
+static void print_overview(void)
+{
+    const char *bold = say_bold(stdout);
+    const char *plain = say_plain(stdout);
+    printf("terse says gradients in few bytes.\n\n%sUsage%s\n  terse COMMAND [options]\n"
+           "  terse COMMAND --help\n  terse --version\n\n%sCommands%s\n",
+           bold, plain, bold, plain);
+    for (size_t i = 0; command_table[i] != NULL; i++) {
+        printf("  %-9s %s\n", command_table[i]->name, command_table[i]->summary);
+    }
+    printf("\n%sExit codes%s\n"
+           "  0  done\n"
+           "  1  the input was refused, or the operation failed on it\n"
+           "  2  wrong usage\n"
+           "  3  the machine failed: memory, input/output\n"
+           "  4  a claim that was to be checked does not hold\n"
+           "\nStart with `terse demo`.\n",
+           bold, plain);
+}
+
+static int run(int argc, char **argv)
+{
+    if (argc > 2) {
+        return say_usage("help", "one command at a time");
+    }
+    if (argc < 2) {
+        print_overview();
+        return CLI_OK;
+    }
+    const struct command *command = command_find(argv[1]);
+    if (command == NULL) {
+        return command_unknown(argv[1]);
+    }
+    command_print_help(command);
+    return CLI_OK;
+}

@@ -1,0 +1,167 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <terse/terse.h>
+
+#include "command.h"
+#include "json.h"
+#include "machine.h"
+#include "say.h"
+#include "table.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_info = {
+    .name = "info",
+    .summary = "what this build and this CPU can do",
+    .usage = "terse info [--json]",
+    .help = "Shows version, build options, the kernel level in use, where each kernel comes from,\n"
+            "caches, and the environment variables that change anything.\n\n"
+            "Options\n"
+            "  --json   print JSON\n\n"
+            "Environment\n"
+            "  TERSE_KERNELS     the kernel level to use: ref, avx2, avx512 or neon\n"
+            "  OMP_NUM_THREADS   as for every OpenMP program; --threads is stronger\n"
+            "  NO_COLOR          no bold headings, even on a terminal\n",
+    .run = run,
+};
+
+static const char *const variables[] = {"TERSE_KERNELS", "OMP_NUM_THREADS", "NO_COLOR"};
+
+enum { VARIABLE_COUNT = sizeof variables / sizeof variables[0], CACHE_LEVELS = 3 };
+
+static struct json *levels_json(void)
+{
+    struct json *list = json_array();
+    terse_level_about about;
+    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
+        struct json *level = json_object();
+        json_put_text(level, "name", about.name);
+        json_put_text(level, "needs", about.needs);
+        json_put_flag(level, "supported", about.supported != 0);
+        json_put_u64(level, "kernels", about.kernels);
+        json_append(list, level);
+    }
+    return list;
+}
+
+static void print_json(const char *level_in_use)
+{
+    struct json *top = json_object();
+    json_put_text(top, "version", terse_version());
+    json_put_text(top, "build", terse_build_options());
+    json_put_text(top, "level", level_in_use);
+    json_put(top, "levels", levels_json());
+    struct json *kernels = json_object();
+    const char *kernel;
+    const char *level;
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++) {
+        json_put_text(kernels, kernel, level);
+    }
+    json_put(top, "kernels", kernels);
+    char cpu[128];
+    machine_cpu_name(cpu, sizeof cpu);
+    json_put_text(top, "cpu", cpu);
+    json_put_u64(top, "cpus", machine_cpus());
+    json_put_u64(top, "memory_bytes", machine_memory());
+    struct json *caches = json_array();
+    for (unsigned i = 1; i <= CACHE_LEVELS; i++) {
+        json_append_u64(caches, machine_cache(i));
+    }
+    json_put(top, "cache_bytes", caches);
+    struct json *environment = json_object();
+    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+        const char *value = getenv(variables[i]);
+        if (value != NULL) {
+            json_put_text(environment, variables[i], value);
+        }
+    }
+    json_put(top, "environment", environment);
+    json_print(top);
+}
+
+static int print_levels(const char *level_in_use)
+{
+    struct table *table = table_create("lllrl");
+    static const char *const headings[] = {"level", "", "this CPU", "kernels", "needs"};
+    for (size_t i = 0; i < 5; i++) {
+        table_cell(table, "%s", headings[i]);
+    }
+    terse_level_about about;
+    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
+        table_cell(table, "%s", about.name);
+        table_cell(table, "%s", about.name == level_in_use ? "in use" : "");
+        table_cell(table, "%s", about.supported ? "yes" : "no");
+        table_cell(table, "%u", about.kernels);
+        table_cell(table, "%s", about.needs[0] == '\0' ? "-" : about.needs);
+    }
+    return table_print(table, 0);
+}
+
+static int print_kernels(void)
+{
+    struct table *table = table_create("ll");
+    table_cell(table, "kernel");
+    table_cell(table, "from level");
+    const char *kernel;
+    const char *level;
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++) {
+        table_cell(table, "%s", kernel);
+        table_cell(table, "%s", level);
+    }
+    return table_print(table, 0);
+}
+
+static void print_machine(void)
+{
+    char cpu[128];
+    machine_cpu_name(cpu, sizeof cpu);
+    printf("terse    %s\nbuild    %s\ncpu      %s, %u online\nmemory   %s\ncaches  ",
+           terse_version(), terse_build_options(), cpu, machine_cpus(),
+           say_bytes((double)machine_memory()));
+    for (unsigned i = 1; i <= CACHE_LEVELS; i++) {
+        uint64_t size = machine_cache(i);
+        if (size > 0) {
+            printf(" L%u %llu KiB%s", i, (unsigned long long)(size >> 10),
+                   i < CACHE_LEVELS ? "," : "");
+        } else {
+            printf(" L%u unknown%s", i, i < CACHE_LEVELS ? "," : "");
+        }
+    }
+    printf("\n");
+    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+        const char *value = getenv(variables[i]);
+        printf("%s%s=%s", i == 0 ? "set      " : ", ", variables[i], value == NULL ? "-" : value);
+    }
+    printf("\n\n");
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+    int as_json = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (letter != 'j') {
+            say_note("Try 'terse info --help'.");
+            return CLI_USAGE;
+        }
+        as_json = 1;
+    }
+    if (optind < argc) {
+        return say_usage("info", "'%s' is one argument too many", argv[optind]);
+    }
+    const char *level;
+    terse_status status = terse_level(&level, NULL);
+    if (status != TERSE_OK) {
+        return say_status("kernels", status, NULL);
+    }
+    if (as_json) {
+        print_json(level);
+        return CLI_OK;
+    }
+    print_machine();
+    int code = print_levels(level);
+    putchar('\n');
+    return code != CLI_OK ? code : print_kernels();
+}

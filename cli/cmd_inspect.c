@@ -1,0 +1,164 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <terse/terse.h>
+
+#include "command.h"
+#include "frames.h"
+#include "inspect.h"
+#include "json.h"
+#include "machine.h"
+#include "say.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_inspect = {
+    .name = "inspect",
+    .summary = "show and check every frame of a file",
+    .usage = "terse inspect FILE [--json]",
+    .help =
+        "Prints each frame's fields, its tensors and how small it is, and checks all of it:\n"
+        "header, layout, checksum, and the payload by decoding it. What breaks a rule is named\n"
+        "with its byte offset, and the exit code is 1. '-' is standard input.\n\n"
+        "Options\n"
+        "  --json   print JSON\n",
+    .run = run,
+};
+
+/* Codecs of several rounds carry what they heard from one frame to the next. */
+struct inspection {
+    struct frames frames;
+    terse_codec *codec;
+    terse_frame last;
+    uint32_t rounds_read; /* of `codec`, for the vector of `last` */
+    struct json *list;    /* NULL for text */
+    size_t number;
+};
+
+static int continues(const struct inspection *in, const terse_frame *frame)
+{
+    return in->codec != NULL && frame->round > 0 && frame->round == in->rounds_read &&
+           frames_same_vector(&in->last, frame);
+}
+
+/* Makes the codec for a frame, or keeps the one whose next round it is. */
+static terse_status follow(struct inspection *in, struct finding *found, terse_fault *fault)
+{
+    if (continues(in, &found->frame)) {
+        return TERSE_OK;
+    }
+    terse_codec_destroy(in->codec);
+    in->codec = NULL;
+    in->rounds_read = 0;
+    return terse_frame_codec(&found->frame, found->layout, NULL, &in->codec, fault);
+}
+
+static terse_status check_payload(struct inspection *in, struct finding *found, terse_fault *fault)
+{
+    const terse_frame *frame = &found->frame;
+    terse_status status = follow(in, found, fault);
+    if (status == TERSE_OK) {
+        found->codec = in->codec;
+        status = terse_frame_match(frame, in->codec, fault);
+    }
+    if (status != TERSE_OK) {
+        return status;
+    }
+    in->last = *frame;
+    if (frame->round != in->rounds_read) {
+        found->payload = "not checked: the round before it is not in front of it";
+        return TERSE_OK;
+    }
+    float *out = machine_floats(frame->count);
+    if (out == NULL) {
+        return TERSE_NO_MEMORY;
+    }
+    status = frames_decode(&in->frames, frame, in->codec, out, fault);
+    free(out);
+    in->rounds_read++;
+    found->payload = "sound";
+    return status;
+}
+
+static terse_status check(struct inspection *in, struct finding *found, terse_fault *fault)
+{
+    if (found->frame.layout == NULL) {
+        found->payload = "not checked: the frame carries no layout";
+        return TERSE_OK;
+    }
+    terse_status status = terse_frame_layout(&found->frame, &found->layout, fault);
+    if (status != TERSE_OK) {
+        return status;
+    }
+    if ((double)found->frame.count * sizeof(float) > 0.5 * (double)machine_memory()) {
+        found->payload = "not checked: the vector is larger than half of this machine's memory";
+        return TERSE_OK;
+    }
+    return check_payload(in, found, fault);
+}
+
+static int inspect_next(struct inspection *in)
+{
+    struct finding found = {.number = in->number++};
+    terse_fault fault = {0};
+    terse_status status = frames_next(&in->frames, &found.frame, &found.start, &fault);
+    if (status == TERSE_OK) {
+        found.len = in->frames.at - found.start;
+        found.payload_at = (size_t)(found.frame.payload - in->frames.bytes);
+        status = check(in, &found, &fault);
+    }
+    int code = CLI_OK;
+    if (status != TERSE_OK) {
+        code = frames_refuse(&in->frames, status, &fault);
+        if (in->list != NULL) {
+            struct json *object = json_object();
+            json_put_u64(object, "offset", found.start);
+            json_put_u64(object, "refused_at", fault.offset);
+            json_put_text(object, "rule",
+                          fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+            json_append(in->list, object);
+        }
+    } else if (in->list != NULL) {
+        json_append(in->list, inspect_json(&found));
+    } else {
+        code = inspect_print(&found);
+    }
+    terse_layout_destroy(found.layout);
+    return code;
+}
+
+static int inspect(const char *path, int as_json)
+{
+    struct inspection in = {.list = as_json ? json_array() : NULL};
+    int code = frames_open(&in.frames, path);
+    while (code == CLI_OK && in.frames.at < in.frames.len) {
+        code = inspect_next(&in);
+    }
+    if (as_json) {
+        struct json *top = json_object();
+        json_put_flag(top, "sound", code == CLI_OK);
+        json_put(top, "frames", in.list);
+        json_print(top);
+    }
+    terse_codec_destroy(in.codec);
+    frames_close(&in.frames);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+    int as_json = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (letter != 'j') {
+            say_note("Try 'terse inspect --help'.");
+            return CLI_USAGE;
+        }
+        as_json = 1;
+    }
+    if (argc - optind != 1) {
+        return say_usage("inspect", argc == optind ? "a file is missing" : "one file at a time");
+    }
+    return inspect(argv[optind], as_json);
+}

@@ -1,0 +1,37 @@
+/* What a command of `terse` is: one row of the table in main.c, one cmd_*.c each. */
+#ifndef CLI_COMMAND_H
+#define CLI_COMMAND_H
+
+#include <stddef.h>
+
+struct command {
+    const char *name;
+    const char *summary; /* its line in `terse help` */
+    const char *usage;   /* lines "terse NAME ...", the first without indent */
+    const char *help;    /* what it does, options, examples */
+
+    /* argv[0] is "terse NAME", for the messages of getopt_long. Returns an exit code (say.h). */
+    int (*run)(int argc, char **argv);
+};
+
+extern const struct command cmd_help;
+extern const struct command cmd_demo;
+extern const struct command cmd_codecs;
+extern const struct command cmd_encode;
+extern const struct command cmd_decode;
+extern const struct command cmd_inspect;
+extern const struct command cmd_bench;
+extern const struct command cmd_info;
+
+/* Every command, in the order of `terse help`; NULL ends it. */
+extern const struct command *const command_table[];
+
+/* NULL if there is none of that name. */
+const struct command *command_find(const char *name);
+
+/* Says that `name` is no command, and which one is near; returns an exit code. */
+int command_unknown(const char *name);
+
+void command_print_help(const struct command *command);
+
+#endif

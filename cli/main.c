@@ -1,0 +1,95 @@
+/* terse: a table of commands. A new one is a cmd_*.c, a line in command.h and a line here. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <terse/info.h>
+
+#include "command.h"
+#include "say.h"
+
+const struct command *const command_table[] = {
+    &cmd_demo,  &cmd_codecs, &cmd_encode, &cmd_decode, &cmd_inspect,
+    &cmd_bench, &cmd_info,   &cmd_help,   NULL,
+};
+
+static int is_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* Every command answers --help, wherever it stands before "--". */
+static int asks_help(int argc, char **argv)
+{
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (is_help(argv[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A level that cannot be used is an error for every command, before it begins. */
+static int check_level(void)
+{
+    const char *level;
+    terse_fault fault = {0};
+    terse_status status = terse_level(&level, &fault);
+    if (status == TERSE_OK) {
+        return CLI_OK;
+    }
+    return say_error(CLI_REFUSED, "TERSE_KERNELS: %s",
+                     fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+}
+
+static int run(const struct command *command, int argc, char **argv)
+{
+    if (asks_help(argc, argv)) {
+        command_print_help(command);
+        return CLI_OK;
+    }
+    int code = command == &cmd_help ? CLI_OK : check_level();
+    if (code != CLI_OK) {
+        return code;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "terse %s", command->name);
+    argv[0] = name;
+    return command->run(argc, argv);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    if (argc < 2) {
+        cmd_help.run(1, argv);
+        return CLI_USAGE;
+    }
+    const char *word = argv[1];
+    if (is_help(word)) {
+        return cmd_help.run(1, argv);
+    }
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        printf("terse %s\n", terse_version());
+        return CLI_OK;
+    }
+    if (word[0] == '-') {
+        say_error(CLI_USAGE, "unknown option '%s' before the command", word);
+        say_note("Try 'terse help'.");
+        return CLI_USAGE;
+    }
+    const struct command *command = command_find(word);
+    if (command == NULL) {
+        return command_unknown(word);
+    }
+    return run(command, argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+    int code = dispatch(argc, argv);
+    /* A result that did not reach its reader is no result. */
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        return say_error(CLI_MACHINE, "cannot write standard output: %s", strerror(errno));
+    }
+    return code;
+}

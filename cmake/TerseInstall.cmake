@@ -1,0 +1,39 @@
+# Library, headers, pkg-config file, CMake package, command and man page; tests/install proves them.
+include(CMakePackageConfigHelpers)
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/terse")
+
+install(TARGETS terse EXPORT terseTargets
+        LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+        RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/terse" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+        FILES_MATCHING PATTERN "*.h" PATTERN "mpi.h" EXCLUDE) # that one belongs to libterse-mpi
+install(EXPORT terseTargets NAMESPACE terse:: DESTINATION "${package_dir}")
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/terseConfig.cmake.in"
+    "${PROJECT_BINARY_DIR}/terseConfig.cmake" INSTALL_DESTINATION "${package_dir}"
+    NO_SET_AND_CHECK_MACRO)
+# Before 1.0 a minor version may break its callers.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/terseConfigVersion.cmake"
+    COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/terseConfig.cmake"
+              "${PROJECT_BINARY_DIR}/terseConfigVersion.cmake"
+        DESTINATION "${package_dir}")
+
+# The .pc file finds its prefix from where it lies, so a moved tree stays right.
+file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
+set(pc_openmp "")
+if(TERSE_OPENMP)
+    list(JOIN OpenMP_C_FLAGS " " pc_openmp)
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/terse.pc.in" "${PROJECT_BINARY_DIR}/terse.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/terse.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+if(TERSE_CLI)
+    file(RELATIVE_PATH bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
+    set_target_properties(terse_command PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+    install(TARGETS terse_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    install(FILES "${PROJECT_SOURCE_DIR}/docs/man/terse.1"
+            DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endif()

@@ -1,0 +1,18 @@
+/* terse: workers that train together say less to each other.
+ *
+ * The tour, in the order data meets it:
+ *   status.h   errors as values, and where something was refused
+ *   layout.h   named, shaped tensors of one flat float buffer
+ *   codec.h    few bits for many floats; what is not said stays in memory
+ *   frame.h    a payload that proves itself on a wire or in a file
+ *   info.h     what this build and this CPU can do */
+#ifndef TERSE_TERSE_H
+#define TERSE_TERSE_H
+
+#include <terse/codec.h>
+#include <terse/frame.h>
+#include <terse/info.h>
+#include <terse/layout.h>
+#include <terse/status.h>
+
+#endif

@@ -1,0 +1,11 @@
+/* The one hash of the format: of layouts, and of frames against damage. Not against forgery. */
+#ifndef TSI_HASH_H
+#define TSI_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* XXH64 with seed 0. */
+uint64_t tsi_hash64(const void *bytes, size_t len);
+
+#endif

@@ -1,0 +1,235 @@
+#include "base/spec.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+
+#define MAX_WORD 64u /* no name, key or value is longer */
+
+/* A stretch of the spec: `len` bytes at `text`, which stand `offset` bytes into it. */
+struct stretch {
+    const char *text;
+    size_t len;
+    size_t offset;
+};
+
+/* ---- nearest word ---- */
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein distance; words longer than MAX_WORD are far from everything. */
+static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
+{
+    size_t row[MAX_WORD + 1];
+    if (a_len > MAX_WORD || b_len > MAX_WORD)
+        return MAX_WORD;
+    for (size_t j = 0; j <= b_len; j++)
+        row[j] = j;
+    for (size_t i = 1; i <= a_len; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= b_len; j++) {
+            const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = least(replaced, least(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[b_len];
+}
+
+const char *tsi_spec_nearest(const char *word, size_t len, const char *const *words, size_t count)
+{
+    const char *nearest = NULL;
+    size_t shortest = len / 3 + 2; /* a third of the letters may be wrong, and one more */
+    for (size_t i = 0; i < count; i++) {
+        const size_t apart = distance(word, len, words[i], strlen(words[i]));
+        if (apart < shortest) {
+            shortest = apart;
+            nearest = words[i];
+        }
+    }
+    return nearest;
+}
+
+/* ---- numbers, whatever the program's locale ---- */
+
+/* Reads all of `text` as a number; 0 if it is none. */
+static int read_number(const char *text, double *value)
+{
+    const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    if (plain == (locale_t)0)
+        return 0;
+    const locale_t before = uselocale(plain);
+    char *end;
+    *value = strtod(text, &end);
+    (void)uselocale(before);
+    freelocale(plain);
+    return end != text && *end == '\0' && isfinite(*value);
+}
+
+static void write_number(double value, char *out, size_t cap)
+{
+    const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
+    const locale_t before = plain == (locale_t)0 ? (locale_t)0 : uselocale(plain);
+    for (int digits = 1; digits <= 17; digits++) {
+        (void)snprintf(out, cap, "%.*g", digits, value);
+        if (strtod(out, NULL) == value)
+            break;
+    }
+    if (plain != (locale_t)0) {
+        (void)uselocale(before);
+        freelocale(plain);
+    }
+}
+
+/* ---- one value ---- */
+
+int tsi_spec_in_range(const terse_param *param, double value)
+{
+    /* -0 is no value: equal codecs have equal bytes */
+    if (!(value >= param->low && value <= param->high) || signbit(value))
+        return 0;
+    return param->kind == TERSE_PARAM_REAL || value == floor(value);
+}
+
+/* The number of the word among "a|b|c", or -1. */
+static int choice_of(const char *choices, const char *word)
+{
+    const size_t len = strlen(word);
+    for (int number = 0;; number++) {
+        const size_t here = strcspn(choices, "|");
+        if (here == len && strncmp(choices, word, len) == 0)
+            return number;
+        if (choices[here] == '\0')
+            return -1;
+        choices += here + 1;
+    }
+}
+
+static terse_status read_value(const terse_param *param, struct stretch given, double *value,
+                               terse_fault *fault)
+{
+    char word[MAX_WORD + 1];
+    const char *const name = param->name;
+    if (given.len == 0 || given.len > MAX_WORD)
+        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s needs a value (%s)", name,
+                        param->range);
+    memcpy(word, given.text, given.len);
+    word[given.len] = '\0';
+    if (param->kind == TERSE_PARAM_CHOICE) {
+        const int number = choice_of(param->range, word);
+        if (number < 0)
+            return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is %s, not '%s'", name,
+                            param->range, word);
+        *value = number;
+        return TERSE_OK;
+    }
+    double number;
+    if (!read_number(word, &number))
+        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is a number, not '%s'", name,
+                        word);
+    if (!tsi_spec_in_range(param, number))
+        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is %s%s, not %s", name,
+                        param->kind == TERSE_PARAM_INTEGER ? "a whole number in " : "in ",
+                        param->range, word);
+    *value = number;
+    return TERSE_OK;
+}
+
+/* ---- the list ---- */
+
+static terse_status no_such_key(const terse_param *params, size_t param_count, struct stretch key,
+                                terse_fault *fault)
+{
+    const char *names[TSI_MAX_PARAMS];
+    for (size_t i = 0; i < param_count; i++)
+        names[i] = params[i].name;
+    const int shown = (int)least(key.len, MAX_WORD);
+    if (param_count == 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "there are no parameters, so no '%.*s'",
+                        shown, key.text);
+    const char *const nearest = tsi_spec_nearest(key.text, key.len, names, param_count);
+    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no parameter '%.*s'; %s '%s'%s", shown,
+                    key.text, nearest ? "did you mean" : "there is", nearest ? nearest : names[0],
+                    nearest ? "?" : "");
+}
+
+static terse_status read_entry(const terse_param *params, size_t param_count, struct stretch entry,
+                               unsigned *seen, double *values, terse_fault *fault)
+{
+    const char *const equals = memchr(entry.text, '=', entry.len);
+    if (!equals)
+        return tsi_fail(fault, TERSE_BAD_SPEC, entry.offset, "expected key=value, not '%.*s'",
+                        (int)least(entry.len, MAX_WORD), entry.text);
+    const size_t key_len = (size_t)(equals - entry.text);
+    const struct stretch key = {entry.text, key_len, entry.offset};
+    const struct stretch value = {equals + 1, entry.len - key_len - 1, entry.offset + key_len + 1};
+    for (size_t i = 0; i < param_count; i++) {
+        const char *const name = params[i].name;
+        if (strlen(name) != key.len || strncmp(name, key.text, key.len) != 0)
+            continue;
+        if (*seen >> i & 1u)
+            return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "%s is given twice", name);
+        *seen |= 1u << i;
+        return read_value(&params[i], value, &values[i], fault);
+    }
+    return no_such_key(params, param_count, key, fault);
+}
+
+terse_status tsi_spec_values(const terse_param *params, size_t param_count, const char *text,
+                             size_t offset, double values[TSI_MAX_PARAMS], terse_fault *fault)
+{
+    unsigned seen = 0;
+    for (size_t i = 0; i < param_count; i++) {
+        const char *const initial = params[i].initial;
+        const struct stretch given = {initial, strlen(initial), offset};
+        const terse_status status = read_value(&params[i], given, &values[i], fault);
+        if (status != TERSE_OK)
+            return status;
+    }
+    while (text && *text != '\0') {
+        const struct stretch entry = {text, strcspn(text, ","), offset};
+        const terse_status status = read_entry(params, param_count, entry, &seen, values, fault);
+        if (status != TERSE_OK)
+            return status;
+        if (text[entry.len] == '\0')
+            break;
+        text += entry.len + 1;
+        offset += entry.len + 1;
+        if (*text == '\0')
+            return tsi_fail(fault, TERSE_BAD_SPEC, offset, "expected key=value after the comma");
+    }
+    return TERSE_OK;
+}
+
+/* ---- writing ---- */
+
+static void write_choice(const char *choices, unsigned number, char *out, size_t cap)
+{
+    for (unsigned i = 0; i < number; i++)
+        choices += strcspn(choices, "|") + 1;
+    (void)snprintf(out, cap, "%.*s", (int)strcspn(choices, "|"), choices);
+}
+
+void tsi_spec_write(const char *name, const terse_param *params, size_t param_count,
+                    const double *values, char *out, size_t cap)
+{
+    size_t used = (size_t)snprintf(out, cap, "%s", name);
+    for (size_t i = 0; i < param_count && used < cap; i++) {
+        char value[MAX_WORD + 1];
+        if (params[i].kind == TERSE_PARAM_CHOICE)
+            write_choice(params[i].range, (unsigned)values[i], value, sizeof value);
+        else
+            write_number(values[i], value, sizeof value);
+        used += (size_t)snprintf(out + used, cap - used, "%c%s=%s", i == 0 ? ':' : ',',
+                                 params[i].name, value);
+    }
+}

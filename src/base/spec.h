@@ -1,0 +1,27 @@
+/* Specs: "name:key=value,key=value", read against a table of parameters, with errors that help. */
+#ifndef TSI_SPEC_H
+#define TSI_SPEC_H
+
+#include <stddef.h>
+
+#include <terse/codec.h>
+
+#define TSI_MAX_PARAMS 4u
+
+/* Reads `text` (what stands after "name:", at `offset` of the whole spec; NULL or "" for none) into
+ * values[], defaults where nothing is given. */
+TERSE_CHECK terse_status tsi_spec_values(const terse_param *params, size_t param_count,
+                                         const char *text, size_t offset,
+                                         double values[TSI_MAX_PARAMS], terse_fault *fault);
+
+/* Is this a value that text could have given? For values that came as bytes. */
+int tsi_spec_in_range(const terse_param *param, double value);
+
+/* Writes "name:key=value,..." with every parameter, shortest digits that read back the same. */
+void tsi_spec_write(const char *name, const terse_param *params, size_t param_count,
+                    const double *values, char *out, size_t cap);
+
+/* The word of `words` (count of them) that is nearest to `word`, or NULL if none is near. */
+const char *tsi_spec_nearest(const char *word, size_t len, const char *const *words, size_t count);
+
+#endif

@@ -1,0 +1,100 @@
+/* block: one random block of neighbours, drawn alike by every worker, so that no index travels and
+ * payloads add up (RBGS; Xu & Huang, ICML 2022). Only the block is read and checked.
+ * Section: docs/wire-format.md, "block". */
+#include <string.h>
+
+#include "codec/section.h"
+#include "codec/statistics.h"
+
+enum { RATIO };
+
+static const terse_param params[] = {
+    {.name = "ratio",
+     .range = "1..1e9",
+     .initial = "64",
+     .help = "times fewer elements: a block has max(1, floor(count / ratio))",
+     .kind = TERSE_PARAM_REAL,
+     .low = 1,
+     .high = 1e9},
+};
+
+/* A block is one run, or two when it wraps around the end. */
+struct block {
+    size_t start;
+    size_t ahead;   /* elements from `start` on */
+    size_t wrapped; /* elements from 0 on */
+};
+
+static size_t block_count(const double *param, const struct tsi_piece *piece)
+{
+    const size_t count = (size_t)((double)piece->count / param[RATIO]);
+    return count > 0 ? count : 1;
+}
+
+/* start = floor(u * n) for a shared 64-bit draw u in [0, 1). */
+static struct block block_of(const struct tsi_call *call)
+{
+    const struct tsk_stream stream =
+        tsi_stream_shared(call->draw, TSI_DRAW_BLOCK, call->piece->tensor);
+    const uint64_t n = call->piece->count;
+    const size_t count = block_count(call->param, call->piece);
+    uint32_t draw[2];
+    call->kernel->draw_u32(&stream, 0, 2, draw);
+    const size_t start = (size_t)((draw[0] * n + (draw[1] * n >> 32)) >> 32);
+    const size_t ahead = count < n - start ? count : (size_t)(n - start);
+    return (struct block){start, ahead, count - ahead};
+}
+
+static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+{
+    (void)round;
+    return block_count(param, piece) * sizeof(float);
+}
+
+static terse_status encode(const struct tsi_call *call, const float *in, float *take,
+                           uint8_t *section, size_t *len)
+{
+    const struct block block = block_of(call);
+    const uint32_t most = call->kernel->magnitude_max_f32(in + block.start, block.ahead);
+    if (most >= TSK_INFINITY_BITS ||
+        call->kernel->magnitude_max_f32(in, block.wrapped) >= TSK_INFINITY_BITS)
+        return TERSE_NOT_FINITE;
+    memcpy(section, in + block.start, block.ahead * sizeof *in);
+    memcpy(section + block.ahead * sizeof *in, in, block.wrapped * sizeof *in);
+    if (take) {
+        memset(take + block.start, 0, block.ahead * sizeof *take);
+        memset(take, 0, block.wrapped * sizeof *take);
+    }
+    *len = (block.ahead + block.wrapped) * sizeof *in;
+    return TERSE_OK;
+}
+
+static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               size_t *used, float *out, terse_fault *fault)
+{
+    const struct block block = block_of(call);
+    const size_t ahead_len = block.ahead * sizeof *out;
+    *used = ahead_len + block.wrapped * sizeof *out;
+    const terse_status status = tsi_section_len(len, *used, fault);
+    if (status != TERSE_OK)
+        return status;
+    if (call->kernel->add_f32(out + block.start, section, block.ahead))
+        return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
+    if (call->kernel->add_f32(out, section + ahead_len, block.wrapped))
+        return tsi_fail(fault, TERSE_BAD_FRAME, ahead_len, "a value is not finite");
+    return TERSE_OK;
+}
+
+const struct terse_codec_ops tsi_codec_block = {
+    .wire_id = 7,
+    .name = "block",
+    .summary = "one random block of neighbours, the same on every worker",
+    .traits = TERSE_CODEC_SELECTING | TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_ADDITIVE |
+              TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
+    .rounds = 1,
+    .params = params,
+    .param_count = 1,
+    .section_bound = section_bound,
+    .encode = encode,
+    .decode_add = decode_add,
+};

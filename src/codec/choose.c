@@ -1,0 +1,313 @@
+#include "codec/choose.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "codec/rank.h"
+
+#define MAX_LISTS 64u        /* a thread each */
+#define TILE ((size_t)4096)  /* elements looked at between two checks for room */
+#define SMALL ((size_t)8192) /* elements for which a guess is not worth it */
+#define RUN ((size_t)16)     /* neighbours sampled together: a cache line */
+#define MIN_SAMPLE ((size_t)4096)
+#define MAX_SAMPLE ((size_t)65536)
+#define MIN_ROOM ((size_t)4096)
+
+/* The candidates of one thread's share of the piece, ascending. */
+struct list {
+    uint32_t *index;
+    float *value;
+    uint32_t *score;
+    size_t count;
+    uint32_t threshold; /* what is to be listed from here on */
+    int not_finite;
+    struct tsi_rank rank;
+};
+
+struct choice {
+    const struct tsi_call *call;
+    const float *in;
+    size_t k;
+    size_t share; /* elements of a list's share; the last may be shorter */
+    size_t lists;
+    size_t room; /* entries of a list */
+    struct tsi_rank rank;
+    struct list list[];
+};
+
+/* ---- sizes ---- */
+
+static size_t lists_of(size_t count, unsigned threads)
+{
+    const size_t tiles = (count + TILE - 1) / TILE;
+    const size_t most = threads < MAX_LISTS ? threads : MAX_LISTS;
+    return tiles < most ? tiles : most;
+}
+
+static size_t share_of(size_t count, size_t lists)
+{
+    const size_t tiles = (count + TILE - 1) / TILE;
+    return (tiles + lists - 1) / lists * TILE;
+}
+
+/* Four times k, so that making room pays, but never more than there are; and one tile more. */
+static size_t room_of(size_t share, size_t k)
+{
+    const size_t wanted = 4 * k > MIN_ROOM ? 4 * k : MIN_ROOM;
+    return (wanted < share ? wanted : share) + TILE + TSK_COLLECT_ROOM;
+}
+
+static size_t sample_of(size_t count)
+{
+    const size_t sample = count / 64;
+    if (sample > MAX_SAMPLE)
+        return MAX_SAMPLE;
+    return sample < MIN_SAMPLE ? MIN_SAMPLE : sample / RUN * RUN;
+}
+
+size_t tsi_choose_scratch(size_t count, size_t k, unsigned threads)
+{
+    const size_t lists = lists_of(count, threads);
+    const size_t entries = lists * room_of(share_of(count, lists), k);
+    const size_t entry_len = sizeof(uint32_t) + sizeof(float) + sizeof(uint32_t);
+    const size_t sample_len = MAX_SAMPLE * sizeof(uint32_t);
+    const size_t len = entries * entry_len;
+    return sizeof(struct choice) + lists * sizeof(struct list) +
+           (len > sample_len ? len : sample_len);
+}
+
+static void lay_out(struct choice *choice, const struct tsi_call *call, const float *in, size_t k)
+{
+    const size_t count = call->piece->count;
+    choice->call = call;
+    choice->in = in;
+    choice->k = k;
+    choice->lists = lists_of(count, call->threads);
+    choice->share = share_of(count, choice->lists);
+    choice->room = room_of(choice->share, k);
+    const size_t entries = choice->lists * choice->room;
+    uint32_t *const index = (uint32_t *)&choice->list[choice->lists];
+    float *const value = (float *)(index + entries);
+    uint32_t *const score = (uint32_t *)(value + entries);
+    for (size_t i = 0; i < choice->lists; i++) {
+        choice->list[i].index = index + i * choice->room;
+        choice->list[i].value = value + i * choice->room;
+        choice->list[i].score = score + i * choice->room;
+    }
+}
+
+/* ---- scores ---- */
+
+static uint32_t magnitude_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+/* Patches in ascending order, next to a walk over ascending elements of the piece. */
+struct patches {
+    struct tsi_patch patch;
+    uint64_t offset; /* of the piece */
+    size_t at;
+};
+
+static struct patches patches_from(const struct tsi_call *call, uint64_t element)
+{
+    struct patches patches = {call->patch, call->piece->offset, 0};
+    size_t high = patches.patch.count;
+    while (patches.at < high) {
+        const size_t middle = patches.at + (high - patches.at) / 2;
+        if (patches.patch.index[middle] - patches.offset < element)
+            patches.at = middle + 1;
+        else
+            high = middle;
+    }
+    return patches;
+}
+
+static uint32_t score_of(struct patches *patches, uint64_t element, float x)
+{
+    const uint32_t magnitude = magnitude_bits(x);
+    const struct tsi_patch *const patch = &patches->patch;
+    while (patches->at < patch->count && patch->index[patches->at] - patches->offset < element)
+        patches->at++;
+    if (patches->at == patch->count || patch->index[patches->at] - patches->offset != element)
+        return magnitude;
+    const uint32_t score = magnitude_bits(patch->score[patches->at]);
+    return score < magnitude ? score : magnitude;
+}
+
+/* ---- the guess ---- */
+
+/* Where the i-th of `runs` sampled runs starts: one per stride, at a spot inside it that does not
+ * repeat with the rows of a matrix. */
+static size_t run_start(size_t i, size_t runs, size_t count)
+{
+    const size_t stride = count / runs;
+    const uint32_t spot = (uint32_t)i * 2654435761u >> 8;
+    return i * stride + (stride > RUN ? spot % (stride - RUN + 1) : 0);
+}
+
+/* A threshold that more than k elements reach, by about eight standard deviations of the sample's
+ * count (neighbours are alike in real gradients, so the deviations are larger than they look). */
+static uint32_t guess(struct choice *choice)
+{
+    const size_t count = choice->call->piece->count;
+    const size_t sample = sample_of(count);
+    uint32_t *const score = choice->list[0].index; /* and on: the lists are not in use yet */
+    size_t taken = 0;
+    if (count <= SMALL)
+        return 0;
+    for (size_t i = 0; i < sample / RUN; i++) {
+        const size_t start = run_start(i, sample / RUN, count);
+        struct patches patches = patches_from(choice->call, start);
+        for (size_t j = start; j < start + RUN; j++)
+            score[taken++] = score_of(&patches, j, choice->in[j]);
+    }
+    const double expected = (double)choice->k / (double)count * (double)sample;
+    const double rank = expected + 8 * sqrt(expected) + 8;
+    if (rank >= (double)sample)
+        return 0;
+    tsi_rank_begin(&choice->rank, 0, 0x7fffffffu, (size_t)rank);
+    do
+        for (size_t i = 0; i < sample; i++)
+            tsi_rank_count(&choice->rank, score[i]);
+    while (!tsi_rank_narrow(&choice->rank));
+    return choice->rank.low;
+}
+
+/* ---- one list ---- */
+
+/* The k-th largest score of some lists, and how many of those equal to it are among the k largest.
+ */
+static void rank_lists(struct tsi_rank *rank, const struct list *list, size_t lists, size_t k)
+{
+    uint32_t most = 0;
+    uint32_t least = UINT32_MAX;
+    for (size_t s = 0; s < lists; s++)
+        for (size_t i = 0; i < list[s].count; i++) {
+            most = list[s].score[i] > most ? list[s].score[i] : most;
+            least = list[s].score[i] < least ? list[s].score[i] : least;
+        }
+    tsi_rank_begin(rank, least, most, k);
+    do
+        for (size_t s = 0; s < lists; s++)
+            for (size_t i = 0; i < list[s].count; i++)
+                tsi_rank_count(rank, list[s].score[i]);
+    while (!tsi_rank_narrow(rank));
+}
+
+/* Keeps the k largest. What comes later has a higher index, so it must be above the k-th. */
+static void make_room(struct list *list, size_t k)
+{
+    size_t kept = 0;
+    rank_lists(&list->rank, list, 1, k);
+    const uint32_t last = list->rank.low;
+    size_t ties = list->rank.rank;
+    for (size_t i = 0; i < list->count; i++) {
+        const uint32_t score = list->score[i];
+        const size_t tied = score == last && ties > 0;
+        ties -= tied;
+        list->index[kept] = list->index[i];
+        list->value[kept] = list->value[i];
+        list->score[kept] = score;
+        kept += score > last || tied;
+    }
+    list->count = kept;
+    list->threshold = last + 1;
+}
+
+/* Fills in the scores of entries from .. count-1 and drops those that a patch puts below. */
+static void settle_scores(const struct tsi_call *call, struct list *list, size_t from)
+{
+    size_t kept = from;
+    if (from == list->count)
+        return;
+    struct patches patches = patches_from(call, list->index[from]);
+    for (size_t i = from; i < list->count; i++) {
+        const float value = list->value[i];
+        const uint32_t score = score_of(&patches, list->index[i], value);
+        list->not_finite |= magnitude_bits(value) >= TSK_INFINITY_BITS;
+        list->index[kept] = list->index[i];
+        list->value[kept] = value;
+        list->score[kept] = score;
+        kept += score >= list->threshold;
+    }
+    list->count = kept;
+}
+
+/* One read pass over a list's share. */
+static void fill_list(void *context, size_t part)
+{
+    struct choice *const choice = context;
+    struct list *const list = &choice->list[part];
+    const size_t count = choice->call->piece->count;
+    const size_t first = part * choice->share;
+    const size_t end = first + choice->share < count ? first + choice->share : count;
+    for (size_t at = first; at < end; at += TILE) {
+        const size_t tile = end - at < TILE ? end - at : TILE;
+        if (choice->room - list->count < tile + TSK_COLLECT_ROOM)
+            make_room(list, choice->k);
+        const size_t from = list->count;
+        list->count +=
+            choice->call->kernel->collect_f32(choice->in + at, tile, list->threshold, (uint32_t)at,
+                                              list->index + from, list->value + from);
+        settle_scores(choice->call, list, from);
+    }
+}
+
+/* ---- all of them ---- */
+
+/* Returns how many candidates were listed, starting from a threshold. */
+static size_t fill_lists(struct choice *choice, uint32_t threshold)
+{
+    size_t listed = 0;
+    for (size_t s = 0; s < choice->lists; s++) {
+        choice->list[s].count = 0;
+        choice->list[s].threshold = threshold;
+        choice->list[s].not_finite = 0;
+    }
+    tsi_each_part(choice->call->threads, choice->lists, fill_list, choice);
+    for (size_t s = 0; s < choice->lists; s++)
+        listed += choice->list[s].count;
+    return listed;
+}
+
+/* Moves the k chosen entries to the front of the first list: they never overtake what is unread. */
+static void keep_chosen(struct choice *choice, struct tsi_chosen *chosen)
+{
+    const uint32_t last = choice->rank.low;
+    size_t ties = choice->rank.rank;
+    size_t kept = 0;
+    for (size_t s = 0; s < choice->lists; s++) {
+        const struct list *const list = &choice->list[s];
+        for (size_t i = 0; i < list->count; i++) {
+            const uint32_t score = list->score[i];
+            const size_t tied = score == last && ties > 0;
+            ties -= tied;
+            chosen->index[kept] = list->index[i];
+            chosen->value[kept] = list->value[i];
+            kept += score > last || tied;
+        }
+    }
+}
+
+terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
+                        struct tsi_chosen *chosen)
+{
+    struct choice *const choice = call->scratch;
+    lay_out(choice, call, in, k);
+    const uint32_t threshold = guess(choice);
+    if (fill_lists(choice, threshold) < k && threshold > 0)
+        (void)fill_lists(choice, 0);
+    for (size_t s = 0; s < choice->lists; s++)
+        if (choice->list[s].not_finite)
+            return TERSE_NOT_FINITE;
+    rank_lists(&choice->rank, choice->list, choice->lists, k);
+    chosen->index = choice->list[0].index;
+    chosen->value = choice->list[0].value;
+    keep_chosen(choice, chosen);
+    return TERSE_OK;
+}

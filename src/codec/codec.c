@@ -1,0 +1,253 @@
+/* The codec object: reads a spec, owns scratch and state, knows its parameters as bytes. */
+#include "codec/object.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/fault.h"
+#include "kernels/bind.h"
+
+#define ALIGNMENT ((size_t)64)
+#define MAX_THREADS 1024u
+
+/* ---- creation ---- */
+
+static size_t aligned(size_t len)
+{
+    return (len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Lays out scratch and states in one allocation; states are zero at first. */
+static terse_status allocate(terse_codec *codec)
+{
+    size_t scratch = 0;
+    size_t states = 0;
+    codec->state_at = calloc(codec->piece_count + 1, sizeof *codec->state_at);
+    if (!codec->state_at)
+        return TERSE_NO_MEMORY;
+    for (uint32_t i = 0; i < codec->piece_count; i++) {
+        const struct tsi_piece *const piece = &codec->piece[i];
+        if (piece->count == 0)
+            continue;
+        const size_t needed = codec->ops->scratch_len
+                                  ? codec->ops->scratch_len(codec->param, piece, codec->threads)
+                                  : 0;
+        scratch = needed > scratch ? needed : scratch;
+        codec->state_at[i] = states;
+        if (codec->ops->state_len)
+            states += aligned(codec->ops->state_len(codec->param, piece));
+    }
+    scratch = aligned(scratch);
+    for (uint32_t i = 0; i < codec->piece_count; i++)
+        codec->state_at[i] += scratch;
+    codec->memory = aligned_alloc(ALIGNMENT, scratch + states + ALIGNMENT);
+    if (!codec->memory)
+        return TERSE_NO_MEMORY;
+    codec->states = codec->memory + scratch;
+    codec->states_len = states;
+    tsi_codec_forget(codec);
+    return TERSE_OK;
+}
+
+void tsi_codec_forget(terse_codec *codec)
+{
+    memset(codec->states, 0, codec->states_len);
+}
+
+/* The pieces given, or every tensor of the layout. */
+static terse_status copy_pieces(terse_codec *codec, const struct tsi_piece *piece,
+                                uint32_t piece_count)
+{
+    codec->piece_count = piece ? piece_count : terse_layout_tensors(codec->layout);
+    codec->piece = calloc((size_t)codec->piece_count + 1, sizeof *codec->piece);
+    if (!codec->piece)
+        return TERSE_NO_MEMORY;
+    for (uint32_t i = 0; i < codec->piece_count; i++)
+        codec->piece[i] = piece ? piece[i] : tsi_layout_piece(codec->layout, i);
+    return TERSE_OK;
+}
+
+/* What a codec is made for: a layout, and pieces of it unless it is all tensors (NULL). */
+struct site {
+    const terse_layout *layout;
+    const struct tsi_piece *piece;
+    uint32_t piece_count;
+    const terse_codec_options *options;
+};
+
+static terse_status create(const struct terse_codec_ops *ops, const double *param,
+                           const struct site *site, terse_codec **out, terse_fault *fault)
+{
+    const unsigned threads = site->options && site->options->threads ? site->options->threads : 1;
+    const struct tsk_table *kernel;
+    terse_status status = tsk_bound(&kernel, fault);
+    if (status != TERSE_OK)
+        return status;
+    if (threads > MAX_THREADS)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%u threads, at most %u", threads,
+                        MAX_THREADS);
+    terse_codec *const codec = calloc(1, sizeof *codec);
+    if (!codec)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    codec->ops = ops;
+    codec->threads = threads;
+    memcpy(codec->param, param, ops->param_count * sizeof *param);
+    tsi_spec_write(ops->name, ops->params, ops->param_count, param, codec->spec,
+                   sizeof codec->spec);
+    status = tsi_layout_copy(site->layout, &codec->layout);
+    if (status == TERSE_OK)
+        status = copy_pieces(codec, site->piece, site->piece_count);
+    if (status == TERSE_OK)
+        status = allocate(codec);
+    if (status != TERSE_OK) {
+        terse_codec_destroy(codec);
+        return tsi_fail(fault, status, 0, "out of memory");
+    }
+    *out = codec;
+    return TERSE_OK;
+}
+
+static terse_status no_such_codec(const char *name, size_t len, terse_fault *fault)
+{
+    const char *names[256];
+    for (size_t i = 0; i < tsi_codec_count; i++)
+        names[i] = tsi_codecs[i]->name;
+    const char *const nearest = tsi_spec_nearest(name, len, names, tsi_codec_count);
+    const int shown = len < 64 ? (int)len : 64;
+    if (nearest)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'; did you mean '%s'?", shown,
+                        name, nearest);
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'", shown, name);
+}
+
+terse_status tsi_codec_create(const char *spec, const terse_layout *layout,
+                              const struct tsi_piece *piece, uint32_t piece_count,
+                              const terse_codec_options *options, terse_codec **out,
+                              terse_fault *fault)
+{
+    const struct site site = {layout, piece, piece_count, options};
+    const size_t len = strcspn(spec, ":");
+    for (size_t i = 0; i < tsi_codec_count; i++) {
+        const struct terse_codec_ops *const ops = tsi_codecs[i];
+        double param[TSI_MAX_PARAMS];
+        if (strlen(ops->name) != len || strncmp(ops->name, spec, len) != 0)
+            continue;
+        const char *const list = spec[len] == ':' ? spec + len + 1 : NULL;
+        const terse_status status =
+            tsi_spec_values(ops->params, ops->param_count, list, len + 1, param, fault);
+        return status == TERSE_OK ? create(ops, param, &site, out, fault) : status;
+    }
+    return no_such_codec(spec, len, fault);
+}
+
+terse_status terse_codec_create(const char *spec, const terse_layout *layout,
+                                const terse_codec_options *options, terse_codec **out,
+                                terse_fault *fault)
+{
+    if (!spec || !layout || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec, layout or out is NULL");
+    return tsi_codec_create(spec, layout, NULL, 0, options, out, fault);
+}
+
+void terse_codec_destroy(terse_codec *codec)
+{
+    if (!codec)
+        return;
+    terse_layout_destroy(codec->layout);
+    free(codec->piece);
+    free(codec->state_at);
+    free(codec->memory);
+    free(codec);
+}
+
+/* ---- parameters as bytes ---- */
+
+void terse_codec_params(const terse_codec *codec, uint8_t out[TERSE_PARAMS_LEN])
+{
+    size_t at = 0;
+    memset(out, 0, TERSE_PARAMS_LEN);
+    for (size_t i = 0; i < codec->ops->param_count; i++) {
+        if (codec->ops->params[i].kind == TERSE_PARAM_REAL) {
+            tsi_store_f64(out + at, codec->param[i]);
+            at += sizeof(double);
+        } else {
+            out[at++] = (uint8_t)codec->param[i];
+        }
+    }
+}
+
+/* Fault offsets count from the first of the sixteen bytes. */
+static terse_status read_params(const struct terse_codec_ops *ops, const uint8_t *bytes,
+                                double *param, terse_fault *fault)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < ops->param_count; i++) {
+        const int real = ops->params[i].kind == TERSE_PARAM_REAL;
+        param[i] = real ? tsi_load_f64(bytes + at) : bytes[at];
+        if (!tsi_spec_in_range(&ops->params[i], param[i]))
+            return tsi_fail(fault, TERSE_BAD_FRAME, at, "parameter %s is not in %s",
+                            ops->params[i].name, ops->params[i].range);
+        at += real ? sizeof(double) : 1;
+    }
+    for (; at < TERSE_PARAMS_LEN; at++)
+        if (bytes[at] != 0)
+            return tsi_fail(fault, TERSE_BAD_FRAME, at, "parameter padding is not zero");
+    return TERSE_OK;
+}
+
+terse_status terse_codec_open(uint8_t wire_id, const uint8_t params[TERSE_PARAMS_LEN],
+                              const terse_layout *layout, const terse_codec_options *options,
+                              terse_codec **out, terse_fault *fault)
+{
+    if (!params || !layout || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "params, layout or out is NULL");
+    for (size_t i = 0; i < tsi_codec_count; i++) {
+        const struct terse_codec_ops *const ops = tsi_codecs[i];
+        double param[TSI_MAX_PARAMS];
+        if (ops->wire_id != wire_id)
+            continue;
+        const terse_status status = read_params(ops, params, param, fault);
+        const struct site site = {layout, NULL, 0, options};
+        return status == TERSE_OK ? create(ops, param, &site, out, fault) : status;
+    }
+    return tsi_fail(fault, TERSE_BAD_VERSION, 0, "codec %u is not known here", wire_id);
+}
+
+/* ---- what it is ---- */
+
+static terse_codec_about about_of(const struct terse_codec_ops *ops)
+{
+    return (terse_codec_about){
+        .name = ops->name,
+        .summary = ops->summary,
+        .params = ops->params,
+        .param_count = (uint32_t)ops->param_count,
+        .traits = ops->traits,
+        .rounds = ops->rounds,
+        .wire_id = ops->wire_id,
+    };
+}
+
+terse_status terse_codec_list(uint32_t index, terse_codec_about *out)
+{
+    if (index >= tsi_codec_count || !out)
+        return TERSE_BAD_ARGUMENT;
+    *out = about_of(tsi_codecs[index]);
+    return TERSE_OK;
+}
+
+void terse_codec_describe(const terse_codec *codec, terse_codec_about *out)
+{
+    *out = about_of(codec->ops);
+}
+
+const char *terse_codec_spec(const terse_codec *codec)
+{
+    return codec->spec;
+}
+
+const terse_layout *terse_codec_layout(const terse_codec *codec)
+{
+    return codec->layout;
+}

@@ -1,0 +1,79 @@
+/* What a codec is, from inside: one ops table per file of this folder, all listed in registry.c.
+ *
+ * A slot works on one piece (a tensor) of the flat buffer; codec.c walks the pieces and lays their
+ * payload sections one after the other. */
+#ifndef TSI_CODEC_H
+#define TSI_CODEC_H
+
+#include <terse/codec.h>
+
+#include "base/spec.h"
+#include "codec/draw.h"
+#include "kernels/kernels.h"
+#include "layout/layout.h"
+
+/* Scores that stand in for magnitudes (terse_codec_patch), the part that lies in this piece. */
+struct tsi_patch {
+    const uint64_t *index; /* in the flat buffer, ascending */
+    const float *score;
+    size_t count;
+};
+
+/* What every slot is handed. */
+struct tsi_call {
+    const double *param;           /* values in the order of ops->params */
+    const struct tsi_piece *piece; /* never empty: codec.c skips pieces without elements */
+    const struct tsk_table *kernel;
+    const terse_draw *draw;
+    uint32_t round;
+    unsigned threads;
+    void *scratch; /* scratch_len bytes, aligned to 64; contents are lost between calls */
+    void *state;   /* state_len bytes of this piece, aligned to 64; zero at first */
+    struct tsi_patch patch;
+};
+
+struct terse_codec_ops {
+    uint8_t wire_id;  /* 1..127 built in, 128..191 contributed, 192..255 private */
+    const char *name; /* as in a spec */
+    const char *summary;
+    uint32_t traits; /* TERSE_CODEC_*, each proved by tests/conform */
+    uint32_t rounds;
+    const terse_param *params;
+    size_t param_count;
+
+    /* No section of this piece is longer; the length itself for TERSE_CODEC_FIXED_LEN. */
+    size_t (*section_bound)(const double *param, const struct tsi_piece *piece, uint32_t round);
+
+    /* Bytes of scratch and of state; NULL for none. */
+    size_t (*scratch_len)(const double *param, const struct tsi_piece *piece, unsigned threads);
+    size_t (*state_len)(const double *param, const struct tsi_piece *piece);
+
+    /* Says the piece at `in`. `take` is NULL, or `in` without its const: then what is said is
+     * subtracted from it. On failure `take` is as it was. */
+    terse_status (*encode)(const struct tsi_call *call, const float *in, float *take,
+                           uint8_t *section, size_t *len);
+
+    /* Adds what the section at `section` says to the piece at `out`. Reads at most `len` bytes and
+     * tells through *used how long the section is. Fault offsets count from `section`. */
+    terse_status (*decode_add)(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               size_t *used, float *out, terse_fault *fault);
+};
+
+extern const struct terse_codec_ops tsi_codec_f32;
+extern const struct terse_codec_ops tsi_codec_f16;
+extern const struct terse_codec_ops tsi_codec_bf16;
+extern const struct terse_codec_ops tsi_codec_sign;
+extern const struct terse_codec_ops tsi_codec_scaled_sign;
+extern const struct terse_codec_ops tsi_codec_topk;
+extern const struct terse_codec_ops tsi_codec_block;
+extern const struct terse_codec_ops tsi_codec_log;
+extern const struct terse_codec_ops tsi_codec_uniform;
+extern const struct terse_codec_ops tsi_codec_nearest;
+extern const struct terse_codec_ops tsi_codec_natural;
+extern const struct terse_codec_ops tsi_codec_low_rank;
+
+/* Every codec of this build, in wire order. */
+extern const struct terse_codec_ops *const tsi_codecs[];
+extern const size_t tsi_codec_count;
+
+#endif

@@ -1,0 +1,35 @@
+/* What the grids share: quantize a tile to codes, take it, pack it; and back. A grid says how. */
+#ifndef TSI_CODED_H
+#define TSI_CODED_H
+
+#include "codec/section.h"
+
+struct tsi_grid {
+    const struct tsi_call *call;
+    unsigned bits;   /* per code: sign and magnitude */
+    uint32_t levels; /* the largest magnitude */
+    float scale;     /* what the grid makes of it: multiplied with |x|, or the largest point */
+    float unit;      /* the distance of neighbours, where they are equidistant */
+    const float *thresholds;
+    struct tsk_stream stream;
+
+    /* Codes of `count` elements, the first of which is number `first` of its tensor. */
+    void (*codes)(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
+                  uint16_t *codes);
+    /* out += sign * value, sign +1 or -1. Returns 1 if a code is not one, else 0. */
+    uint32_t (*add)(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
+                    float sign);
+};
+
+/* Scratch bytes of tsi_codes_decode. */
+size_t tsi_codes_scratch(const struct tsi_piece *piece);
+
+/* Writes the packed codes of a piece, finite as the grid demands, to `packed`
+ * (tsi_packed_len bytes), and takes what they say out of `take` unless that is NULL. */
+void tsi_codes_encode(const struct tsi_grid *grid, const float *in, float *take, uint8_t *packed);
+
+/* Adds what the packed codes at section + at say. */
+TERSE_CHECK terse_status tsi_codes_decode(const struct tsi_grid *grid, const uint8_t *section,
+                                          size_t at, float *out, terse_fault *fault);
+
+#endif

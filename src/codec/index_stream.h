@@ -1,0 +1,47 @@
+/* Sorted indices in Elias-Fano form (Elias 1974; Fano 1971): one string of bits, first the upper
+ * bits of the indices in unary, then the lower `width` bits of each side by side. Its length
+ * depends on n and k alone and is within 15 % of log2(C(n, k)) bits from keep 0.1 to 0.001
+ * (tests/codec/topk_test.c). Layout: docs/wire-format.md, "topk". */
+#ifndef TSI_INDEX_STREAM_H
+#define TSI_INDEX_STREAM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <terse/status.h>
+
+/* k indices below n, 1 <= k <= n < 2^32. */
+struct tsi_index_shape {
+    uint64_t n;
+    size_t k;
+    unsigned width;     /* of the lower part of an index */
+    uint64_t high_bits; /* length of the unary part */
+    size_t len;         /* bytes of the whole */
+};
+
+struct tsi_index_shape tsi_index_shape(uint64_t n, size_t k);
+
+/* Writes shape->len bytes; the indices ascend strictly. */
+void tsi_index_write(const struct tsi_index_shape *shape, const uint32_t *index, uint8_t *out);
+
+/* Reading: a check of everything that can be seen without decoding (padding, number of ones), then
+ * batches of indices. The stream may come from an enemy. */
+struct tsi_index_reader {
+    struct tsi_index_shape shape;
+    const uint8_t *stream;
+    const uint8_t *end; /* of the stream: nothing is read from here on */
+    uint64_t word;      /* ones of the current 64 bits of the unary part that are still to come */
+    size_t word_at;     /* its byte offset */
+    size_t done;        /* indices handed out */
+    int64_t last;       /* the last of them, -1 before the first */
+};
+
+/* `stream` holds shape->len bytes. */
+TERSE_CHECK terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *stream,
+                                        struct tsi_index_reader *reader, terse_fault *fault);
+
+/* The next `count` indices (no more than are left). Refuses what does not ascend or is >= n. */
+TERSE_CHECK terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count,
+                                        uint32_t *index, terse_fault *fault);
+
+#endif

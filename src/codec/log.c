@@ -1,0 +1,118 @@
+/* log: the nearest point of scale * {0, +-2^-k, ..., +-1/2, +-1}, ties toward zero; the scale is
+ * the tensor's largest magnitude, which is therefore said exactly. Q_g of Quantized Adam (Chen,
+ * Shen, Huang, Liu, ACM TIST 2021). Section: docs/wire-format.md, "log". */
+#include "codec/coded.h"
+#include "codec/statistics.h"
+
+enum { K };
+
+static const terse_param params[] = {
+    {.name = "k",
+     .range = "0..14",
+     .initial = "2",
+     .help = "the smallest point beside 0 is 2^-k of the largest; 2k+3 levels",
+     .kind = TERSE_PARAM_INTEGER,
+     .low = 0,
+     .high = TSK_MAX_LOG_LEVELS - 1},
+};
+
+static unsigned mag_bits(const double *param)
+{
+    unsigned bits = 1;
+    while (1u << bits < (unsigned)param[K] + 2)
+        bits++;
+    return bits;
+}
+
+/* The midpoints of neighbours, rounded down: |x| > midpoint holds exactly when |x| > rounded. */
+static void midpoints(float scale, unsigned levels, float *thresholds)
+{
+    for (unsigned j = 0; j < levels; j++) {
+        const double upper = ldexp(scale, (int)j + 1 - (int)levels);
+        const double middle = j == 0 ? upper / 2 : upper * 0.75;
+        const float rounded = (float)middle;
+        thresholds[j] = (double)rounded > middle ? nextafterf(rounded, 0) : rounded;
+    }
+}
+
+static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
+                     uint16_t *codes)
+{
+    (void)first;
+    grid->call->kernel->log_codes_f32(in, count, grid->thresholds, grid->levels, grid->bits - 1,
+                                      codes);
+}
+
+static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
+                    float sign)
+{
+    return grid->call->kernel->log_add_f32(out, codes, count, grid->levels, grid->bits - 1,
+                                           sign * grid->scale);
+}
+
+static struct tsi_grid grid_of(const struct tsi_call *call, float scale)
+{
+    return (struct tsi_grid){.call = call,
+                             .bits = mag_bits(call->param) + 1,
+                             .levels = (uint32_t)call->param[K] + 1,
+                             .scale = scale,
+                             .codes = codes_of,
+                             .add = add};
+}
+
+static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+{
+    (void)round;
+    return sizeof(float) + tsi_packed_len(piece->count, mag_bits(param) + 1);
+}
+
+static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+{
+    (void)param;
+    (void)threads;
+    return tsi_statistics_scratch(piece);
+}
+
+static terse_status encode(const struct tsi_call *call, const float *in, float *take,
+                           uint8_t *section, size_t *len)
+{
+    const uint32_t most = tsi_magnitude_max(call, in);
+    float thresholds[TSK_MAX_LOG_LEVELS];
+    if (most >= TSK_INFINITY_BITS)
+        return TERSE_NOT_FINITE;
+    tsi_store_u32(section, most);
+    struct tsi_grid grid = grid_of(call, tsi_load_f32(section));
+    midpoints(grid.scale, grid.levels, thresholds);
+    grid.thresholds = thresholds;
+    tsi_codes_encode(&grid, in, take, section + sizeof(float));
+    *len = section_bound(call->param, call->piece, 0);
+    return TERSE_OK;
+}
+
+static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               size_t *used, float *out, terse_fault *fault)
+{
+    float scale = 0;
+    *used = section_bound(call->param, call->piece, 0);
+    terse_status status = tsi_section_len(len, *used, fault);
+    if (status == TERSE_OK)
+        status = tsi_section_scale(section, 0, &scale, fault);
+    if (status != TERSE_OK)
+        return status;
+    const struct tsi_grid grid = grid_of(call, scale);
+    return tsi_codes_decode(&grid, section, sizeof(float), out, fault);
+}
+
+const struct terse_codec_ops tsi_codec_log = {
+    .wire_id = 8,
+    .name = "log",
+    .summary = "the nearest of a few powers of two of the tensor's largest magnitude",
+    .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
+    .rounds = 1,
+    .params = params,
+    .param_count = 1,
+    .section_bound = section_bound,
+    .scratch_len = scratch_len,
+    .encode = encode,
+    .decode_add = decode_add,
+};

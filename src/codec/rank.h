@@ -1,0 +1,54 @@
+/* The value of a given rank among many 32-bit scores, found by counting: each sweep over the scores
+ * narrows the range to one bin of the last. */
+#ifndef TSI_RANK_H
+#define TSI_RANK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TSI_RANK_BINS 4096u
+
+struct tsi_rank {
+    uint32_t low;   /* the sought score is >= low */
+    unsigned shift; /* and in the bin (score - low) >> shift that is yet to be found */
+    uint32_t top;   /* the last bin: what lies above is out of range */
+    size_t rank;    /* it is the rank-th largest (from 1) among the scores in range */
+    uint32_t bins[TSI_RANK_BINS];
+};
+
+/* The rank-th largest (from 1) of scores that lie in low .. high. */
+static inline void tsi_rank_begin(struct tsi_rank *sought, uint32_t low, uint32_t high, size_t rank)
+{
+    sought->low = low;
+    sought->rank = rank;
+    sought->shift = 0;
+    while ((high - low) >> sought->shift >= TSI_RANK_BINS)
+        sought->shift++;
+    sought->top = (high - low) >> sought->shift;
+    for (size_t i = 0; i < TSI_RANK_BINS; i++)
+        sought->bins[i] = 0;
+}
+
+static inline void tsi_rank_count(struct tsi_rank *sought, uint32_t score)
+{
+    const uint32_t bin = (score - sought->low) >> sought->shift; /* wraps below low: out of range */
+    if (bin <= sought->top)
+        sought->bins[bin]++;
+}
+
+/* After every score was counted. Returns 1 when `low` is the sought score, and `rank` then is how
+ * many of those equal to it belong to the largest; else 0: count all scores again. */
+static inline int tsi_rank_narrow(struct tsi_rank *sought)
+{
+    size_t bin = sought->top;
+    while (bin > 0 && sought->bins[bin] < sought->rank)
+        sought->rank -= sought->bins[bin--];
+    const unsigned shift = sought->shift;
+    const uint32_t low = sought->low + ((uint32_t)bin << shift);
+    if (shift > 0)
+        tsi_rank_begin(sought, low, low + ((1u << shift) - 1), sought->rank);
+    sought->low = low;
+    return shift == 0;
+}
+
+#endif

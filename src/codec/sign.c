@@ -1,0 +1,207 @@
+/* sign: one bit each, +1 or -1. scaled-sign: the same times the tensor's mean magnitude, which
+ * makes it contractive (Karimireddy et al., ICML 2019). They differ in the scale alone. Sections:
+ * docs/wire-format.md, "sign" and "scaled-sign". */
+#include <string.h>
+
+#include "base/parallel.h"
+#include "codec/section.h"
+#include "codec/statistics.h"
+
+enum { ZERO }; /* parameters */
+enum { ZERO_PLUS, ZERO_COIN };
+
+#define COINS_PER_DRAW 32u
+#define TILE_BYTES (TSI_TILE / 8)
+
+static const terse_param params[] = {
+    {.name = "zero",
+     .range = "plus|coin",
+     .initial = "plus",
+     .help = "the sign said for an exact zero: plus, or a fair coin keyed by seed and step",
+     .kind = TERSE_PARAM_CHOICE,
+     .low = ZERO_PLUS,
+     .high = ZERO_COIN},
+};
+
+struct sign_job {
+    const struct tsi_call *call;
+    const float *in;
+    float *out;          /* what is taken from or added to; may be NULL when encoding */
+    uint8_t *bits;       /* written when encoding */
+    const uint8_t *from; /* read when decoding */
+    float scale;
+};
+
+static size_t bits_len(const struct tsi_piece *piece)
+{
+    return (piece->count + 7) / 8;
+}
+
+static size_t sign_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+{
+    (void)param;
+    (void)round;
+    return bits_len(piece);
+}
+
+static size_t scaled_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+{
+    (void)param;
+    (void)round;
+    return sizeof(float) + bits_len(piece);
+}
+
+static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+{
+    (void)param;
+    (void)threads;
+    return tsi_statistics_scratch(piece);
+}
+
+/* ---- encode ---- */
+
+/* Gives every exact zero of a tile a coin's sign. `first` counts in the tensor. */
+static void toss(const struct tsi_call *call, uint64_t first, const uint8_t *zero, size_t len,
+                 uint8_t *bits)
+{
+    static const uint8_t none[TILE_BYTES];
+    uint32_t coins[TSI_TILE / COINS_PER_DRAW];
+    if (memcmp(zero, none, len) == 0)
+        return;
+    const struct tsk_stream stream = tsi_stream_own(call->draw, TSI_DRAW_COIN, call->piece->tensor);
+    call->kernel->draw_u32(&stream, first / COINS_PER_DRAW, TSI_TILE / COINS_PER_DRAW, coins);
+    const uint8_t *const coin = (const uint8_t *)coins;
+    for (size_t i = 0; i < len; i++)
+        bits[i] |= zero[i] & coin[i];
+}
+
+static void encode_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct sign_job *const job = context;
+    const struct tsi_call *const call = job->call;
+    const int coin = call->param[ZERO] == ZERO_COIN;
+    uint32_t *const maxima = call->scratch;
+    uint32_t most = 0;
+    for (size_t at = first; at < first + count; at += TSI_TILE) {
+        const size_t left = first + count - at;
+        const size_t tile = left < TSI_TILE ? left : TSI_TILE;
+        uint8_t *const bits = job->bits + at / 8;
+        uint8_t zero[TILE_BYTES];
+        const uint32_t here = call->kernel->sign_f32(job->in + at, tile, bits, coin ? zero : NULL);
+        most = here > most ? here : most;
+        if (coin)
+            toss(call, call->piece->first + at, zero, (tile + 7) / 8, bits);
+        if (job->out)
+            call->kernel->sign_add_f32(job->out + at, bits, tile, -job->scale);
+    }
+    maxima[chunk] = most;
+}
+
+static terse_status encode_bits(struct sign_job *job)
+{
+    const size_t count = job->call->piece->count;
+    const uint32_t *const maxima = job->call->scratch;
+    tsi_each_chunk(job->call->threads, count, encode_chunk, job);
+    for (size_t i = 0; i < tsi_chunk_total(count); i++)
+        if (maxima[i] >= TSK_INFINITY_BITS)
+            return TERSE_NOT_FINITE;
+    return TERSE_OK;
+}
+
+static terse_status sign_encode(const struct tsi_call *call, const float *in, float *take,
+                                uint8_t *section, size_t *len)
+{
+    struct sign_job job = {.call = call, .in = in, .out = take, .bits = section, .scale = 1.0f};
+    terse_status status = take ? tsi_check(call, in, TSK_INFINITY_BITS) : TERSE_OK;
+    if (status == TERSE_OK)
+        status = encode_bits(&job);
+    if (status == TERSE_OK)
+        *len = bits_len(call->piece);
+    return status;
+}
+
+static terse_status scaled_encode(const struct tsi_call *call, const float *in, float *take,
+                                  uint8_t *section, size_t *len)
+{
+    const double sum = tsi_magnitude_sum(call, in);
+    if (!isfinite(sum))
+        return TERSE_NOT_FINITE;
+    struct sign_job job = {.call = call,
+                           .in = in,
+                           .out = take,
+                           .bits = section + sizeof(float),
+                           .scale = (float)(sum / (double)call->piece->count)};
+    const terse_status status = encode_bits(&job);
+    tsi_store_f32(section, job.scale);
+    if (status == TERSE_OK)
+        *len = sizeof(float) + bits_len(call->piece);
+    return status;
+}
+
+/* ---- decode ---- */
+
+static void decode_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct sign_job *const job = context;
+    (void)chunk;
+    job->call->kernel->sign_add_f32(job->out + first, job->from + first / 8, count, job->scale);
+}
+
+static terse_status decode_bits(const struct tsi_call *call, const uint8_t *section, size_t at,
+                                float scale, float *out, terse_fault *fault)
+{
+    const size_t count = call->piece->count;
+    struct sign_job job = {.call = call, .out = out, .from = section + at, .scale = scale};
+    const terse_status status = tsi_section_padding(section, at, count, fault);
+    if (status == TERSE_OK)
+        tsi_each_chunk(call->threads, count, decode_chunk, &job);
+    return status;
+}
+
+static terse_status sign_decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
+                                    size_t *used, float *out, terse_fault *fault)
+{
+    *used = bits_len(call->piece);
+    const terse_status status = tsi_section_len(len, *used, fault);
+    return status == TERSE_OK ? decode_bits(call, section, 0, 1.0f, out, fault) : status;
+}
+
+static terse_status scaled_decode_add(const struct tsi_call *call, const uint8_t *section,
+                                      size_t len, size_t *used, float *out, terse_fault *fault)
+{
+    float scale = 0;
+    *used = sizeof(float) + bits_len(call->piece);
+    terse_status status = tsi_section_len(len, *used, fault);
+    if (status == TERSE_OK)
+        status = tsi_section_scale(section, 0, &scale, fault);
+    return status == TERSE_OK ? decode_bits(call, section, sizeof(float), scale, out, fault)
+                              : status;
+}
+
+const struct terse_codec_ops tsi_codec_sign = {
+    .wire_id = 4,
+    .name = "sign",
+    .summary = "one bit each: the sign",
+    .traits = TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
+    .rounds = 1,
+    .params = params,
+    .param_count = 1,
+    .section_bound = sign_bound,
+    .scratch_len = scratch_len,
+    .encode = sign_encode,
+    .decode_add = sign_decode_add,
+};
+
+const struct terse_codec_ops tsi_codec_scaled_sign = {
+    .wire_id = 5,
+    .name = "scaled-sign",
+    .summary = "one bit each: the sign, times the tensor's mean magnitude",
+    .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
+    .rounds = 1,
+    .params = params,
+    .param_count = 1,
+    .section_bound = scaled_bound,
+    .scratch_len = scratch_len,
+    .encode = scaled_encode,
+    .decode_add = scaled_decode_add,
+};

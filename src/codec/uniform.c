@@ -1,0 +1,146 @@
+/* uniform: norm * {0, +-1/s, ..., +-1} with s = 2^(bits-1) - 1, rounded up or down at random so
+ * that the mean is right. QSGD (Alistarh et al., NIPS 2017), TernGrad with bits=2,norm=inf (Wen et
+ * al., NIPS 2017), and the quantizer of DQ-SGD (Yan et al., MASS 2021), which chooses the bits
+ * itself: so they travel with every tensor. Section: docs/wire-format.md, "uniform". */
+#include "codec/coded.h"
+#include "codec/statistics.h"
+
+enum { BITS, NORM };
+enum { NORM_INFINITY, NORM_TWO };
+
+#define CODES_AT (1 + sizeof(float))
+#define SMALLEST_NORM 0x1p-100f /* below, s / norm could overflow: said as 0 */
+
+static const terse_param params[] = {
+    {.name = "bits",
+     .range = "2..16",
+     .initial = "4",
+     .help = "bits of an element: sign and 2^(bits-1) levels",
+     .kind = TERSE_PARAM_INTEGER,
+     .low = 2,
+     .high = 16},
+    {.name = "norm",
+     .range = "inf|2",
+     .initial = "inf",
+     .help = "what the largest level stands for; 2 with few bits has a large variance",
+     .kind = TERSE_PARAM_CHOICE,
+     .low = NORM_INFINITY,
+     .high = NORM_TWO},
+};
+
+static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
+                     uint16_t *codes)
+{
+    grid->call->kernel->random_codes_f32(in, count, grid->scale, grid->levels, grid->bits - 1,
+                                         &grid->stream, first, codes);
+}
+
+static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
+                    float sign)
+{
+    return grid->call->kernel->level_add_f32(out, codes, count, grid->levels, grid->bits - 1,
+                                             sign * grid->unit);
+}
+
+static struct tsi_grid grid_of(const struct tsi_call *call, unsigned bits, float norm)
+{
+    const uint32_t levels = (1u << (bits - 1)) - 1;
+    return (struct tsi_grid){.call = call,
+                             .bits = bits,
+                             .levels = levels,
+                             .scale = (float)(levels / (double)norm),
+                             .unit = (float)((double)norm / levels),
+                             .stream =
+                                 tsi_stream_own(call->draw, TSI_DRAW_ROUNDING, call->piece->tensor),
+                             .codes = codes_of,
+                             .add = add};
+}
+
+static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+{
+    (void)round;
+    return CODES_AT + tsi_packed_len(piece->count, (unsigned)param[BITS]);
+}
+
+static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+{
+    (void)param;
+    (void)threads;
+    return tsi_statistics_scratch(piece);
+}
+
+static terse_status norm_of(const struct tsi_call *call, const float *in, float *norm)
+{
+    double value;
+    if (call->param[NORM] == NORM_TWO) {
+        value = sqrt(tsi_square_sum(call, in));
+    } else {
+        uint8_t bits[sizeof(float)];
+        tsi_store_u32(bits, tsi_magnitude_max(call, in));
+        value = (double)tsi_load_f32(bits);
+    }
+    if (!isfinite(value))
+        return TERSE_NOT_FINITE;
+    *norm = (float)value;
+    if (!isfinite(*norm))
+        return TERSE_OUT_OF_RANGE;
+    if (*norm < SMALLEST_NORM)
+        *norm = 0;
+    return TERSE_OK;
+}
+
+static terse_status encode(const struct tsi_call *call, const float *in, float *take,
+                           uint8_t *section, size_t *len)
+{
+    const unsigned bits = (unsigned)call->param[BITS];
+    float norm = 0;
+    const terse_status status = norm_of(call, in, &norm);
+    if (status != TERSE_OK)
+        return status;
+    section[0] = (uint8_t)bits;
+    tsi_store_f32(section + 1, norm);
+    *len = CODES_AT;
+    if (norm > 0) {
+        const struct tsi_grid grid = grid_of(call, bits, norm);
+        tsi_codes_encode(&grid, in, take, section + CODES_AT);
+        *len += tsi_packed_len(call->piece->count, bits);
+    }
+    return TERSE_OK;
+}
+
+static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               size_t *used, float *out, terse_fault *fault)
+{
+    float norm = 0;
+    terse_status status = tsi_section_len(len, CODES_AT, fault);
+    if (status == TERSE_OK)
+        status = tsi_section_scale(section, 1, &norm, fault);
+    if (status != TERSE_OK)
+        return status;
+    const unsigned bits = section[0];
+    if (bits < 2 || bits > 16)
+        return tsi_fail(fault, TERSE_BAD_FRAME, 0, "%u bits, not 2..16", bits);
+    *used = CODES_AT;
+    if (norm == 0)
+        return TERSE_OK;
+    *used += tsi_packed_len(call->piece->count, bits);
+    status = tsi_section_len(len, *used, fault);
+    if (status != TERSE_OK)
+        return status;
+    const struct tsi_grid grid = grid_of(call, bits, norm);
+    return tsi_codes_decode(&grid, section, CODES_AT, out, fault);
+}
+
+const struct terse_codec_ops tsi_codec_uniform = {
+    .wire_id = 9,
+    .name = "uniform",
+    .summary = "a uniform grid with random rounding, right on average",
+    .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM,
+    .rounds = 1,
+    .params = params,
+    .param_count = 2,
+    .section_bound = section_bound,
+    .scratch_len = scratch_len,
+    .encode = encode,
+    .decode_add = decode_add,
+};

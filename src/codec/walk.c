@@ -1,0 +1,214 @@
+/* The walk over the pieces: sections one after the other, and what a call may not be. */
+#include <math.h>
+
+#include "base/fault.h"
+#include "codec/object.h"
+#include "kernels/bind.h"
+
+size_t tsi_codec_bound(const terse_codec *codec, uint32_t round, struct tsi_pieces pieces)
+{
+    size_t bound = 0;
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
+        if (codec->piece[i].count > 0)
+            bound += codec->ops->section_bound(codec->param, &codec->piece[i], round);
+    return bound;
+}
+
+static struct tsi_pieces all_pieces(const terse_codec *codec)
+{
+    return (struct tsi_pieces){0, codec->piece_count};
+}
+
+size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t round)
+{
+    return tsi_codec_bound(codec, round, all_pieces(codec));
+}
+
+/* ---- what every call is checked for ---- */
+
+/* One walk: everything but the direction. */
+struct walk {
+    terse_codec *codec;
+    const struct tsk_table *kernel;
+    const terse_draw *draw;
+    uint32_t round;
+};
+
+static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t round,
+                          const terse_draw *draw, struct tsi_pieces pieces, const void *floats,
+                          const void *payload, terse_fault *fault)
+{
+    if (!draw)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "draw is NULL");
+    if (round >= codec->ops->rounds)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "round %u of %u", round, codec->ops->rounds);
+    if (!floats && terse_layout_count(codec->layout) > 0)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no floats");
+    if (!payload && tsi_codec_bound(codec, round, pieces) > 0)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no payload");
+    if (draw->worker > TSI_DRAW_MAX_WORKER)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "worker %u, at most %u", draw->worker,
+                        TSI_DRAW_MAX_WORKER);
+    *walk = (struct walk){codec, NULL, draw, round};
+    return tsk_bound(&walk->kernel, fault);
+}
+
+/* How many patches lie before element `end` of the flat buffer. */
+static size_t patches_before(const struct tsi_patch *all, uint64_t end)
+{
+    size_t low = 0;
+    size_t high = all->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (all->index[middle] < end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct tsi_patch patch_of(const struct tsi_patch *all, const struct tsi_piece *piece)
+{
+    if (all->count == 0)
+        return (struct tsi_patch){0};
+    const size_t low = patches_before(all, piece->offset);
+    const size_t high = patches_before(all, piece->offset + piece->count);
+    return (struct tsi_patch){all->index + low, all->score + low, high - low};
+}
+
+static struct tsi_call call_of(const struct walk *walk, uint32_t number)
+{
+    const terse_codec *const codec = walk->codec;
+    return (struct tsi_call){
+        .param = codec->param,
+        .piece = &codec->piece[number],
+        .kernel = walk->kernel,
+        .draw = walk->draw,
+        .round = walk->round,
+        .threads = codec->threads,
+        .scratch = codec->memory,
+        .state = codec->memory + codec->state_at[number],
+        .patch = patch_of(&codec->patch, &codec->piece[number]),
+    };
+}
+
+/* ---- there and back ---- */
+
+static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pieces,
+                                  const uint8_t *payload, size_t len, float *out,
+                                  terse_fault *fault)
+{
+    size_t at = 0;
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
+        const struct tsi_call call = call_of(walk, i);
+        size_t used = 0;
+        if (call.piece->count == 0)
+            continue;
+        const terse_status status = walk->codec->ops->decode_add(
+            &call, payload + at, len - at, &used, out + call.piece->offset, fault);
+        if (status != TERSE_OK) {
+            if (fault)
+                fault->offset += at;
+            return status;
+        }
+        at += used;
+    }
+    if (at != len)
+        return tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section", len - at);
+    return TERSE_OK;
+}
+
+static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pieces,
+                                  const float *in, float *take, uint8_t *payload, size_t *len)
+{
+    size_t at = 0;
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
+        const struct tsi_call call = call_of(walk, i);
+        const uint64_t offset = call.piece->offset;
+        size_t used = 0;
+        if (call.piece->count == 0)
+            continue;
+        const terse_status status = walk->codec->ops->encode(
+            &call, in + offset, take ? take + offset : NULL, payload + at, &used);
+        if (status != TERSE_OK) {
+            /* said + kept = given, so adding what was said puts it back */
+            const struct tsi_pieces said = {pieces.first, i - pieces.first};
+            const terse_status undone =
+                take ? decode_pieces(walk, said, payload, at, take, NULL) : TERSE_OK;
+            return undone == TERSE_OK ? status : undone;
+        }
+        at += used;
+    }
+    *len = at;
+    return TERSE_OK;
+}
+
+terse_status tsi_codec_encode(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                              struct tsi_pieces pieces, const float *in, float *take, void *payload,
+                              size_t cap, size_t *len)
+{
+    struct walk walk = {0};
+    const terse_status status = begin(&walk, codec, round, draw, pieces, in, payload, NULL);
+    if (status != TERSE_OK)
+        return status;
+    if (cap < tsi_codec_bound(codec, round, pieces))
+        return TERSE_TOO_SMALL;
+    return encode_pieces(&walk, pieces, in, take, payload, len);
+}
+
+terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                                  struct tsi_pieces pieces, const void *payload, size_t len,
+                                  float *out, terse_fault *fault)
+{
+    struct walk walk = {0};
+    const terse_status status = begin(&walk, codec, round, draw, pieces, out, payload, fault);
+    return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
+}
+
+/* ---- the public calls ---- */
+
+static terse_status encode_all(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                               const float *in, float *take, void *payload, size_t cap, size_t *len)
+{
+    if (!codec || !len)
+        return TERSE_BAD_ARGUMENT;
+    const terse_status status =
+        tsi_codec_encode(codec, round, draw, all_pieces(codec), in, take, payload, cap, len);
+    codec->patch = (struct tsi_patch){0};
+    return status;
+}
+
+terse_status terse_codec_encode(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                                const float *in, void *payload, size_t cap, size_t *len)
+{
+    return encode_all(codec, round, draw, in, NULL, payload, cap, len);
+}
+
+terse_status terse_codec_encode_take(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                                     float *memory, void *payload, size_t cap, size_t *len)
+{
+    return encode_all(codec, round, draw, memory, memory, payload, cap, len);
+}
+
+terse_status terse_codec_decode_add(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                                    const void *payload, size_t len, float *out, terse_fault *fault)
+{
+    if (!codec)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "codec is NULL");
+    return tsi_codec_decode_add(codec, round, draw, all_pieces(codec), payload, len, out, fault);
+}
+
+terse_status terse_codec_patch(terse_codec *codec, const uint64_t *index, const float *score,
+                               size_t patch_count)
+{
+    if (!codec || codec->ops != &tsi_codec_topk || (patch_count > 0 && (!index || !score)))
+        return TERSE_BAD_ARGUMENT;
+    const uint64_t total = terse_layout_count(codec->layout);
+    for (size_t i = 0; i < patch_count; i++)
+        if (index[i] >= total || (i > 0 && index[i] <= index[i - 1]) || !isfinite(score[i]) ||
+            score[i] < 0)
+            return TERSE_BAD_ARGUMENT;
+    codec->patch = (struct tsi_patch){index, score, patch_count};
+    return TERSE_OK;
+}

@@ -1,0 +1,116 @@
+/* Code to float, added. What is not a code is noticed, not decoded. */
+#ifndef TSK_LANES_GRIDS_ADD_H
+#define TSK_LANES_GRIDS_ADD_H
+
+struct code_parts {
+    vi magnitude;
+    vi sign; /* as the sign of a float */
+    vm bad;
+};
+
+/* How codes come apart. */
+struct code_plan {
+    vi mask;   /* of the magnitude */
+    vi levels; /* the largest magnitude */
+    vi shift;  /* brings the sign to bit 31 */
+};
+
+LANE struct code_plan code_plan_of(uint32_t levels, unsigned mag_bits)
+{
+    return (struct code_plan){vi_of((1u << mag_bits) - 1), vi_of(levels), vi_of(31 - mag_bits)};
+}
+
+/* magnitude - 1 is below `levels` for every code but 0. */
+LANE struct code_parts code_parts_of(vs codes, struct code_plan plan)
+{
+    const vi code = vi_widen(codes);
+    const vi magnitude = vi_and(code, plan.mask);
+    return (struct code_parts){
+        .magnitude = magnitude,
+        .sign = vi_and(vi_shl_each(code, plan.shift), vi_of(SIGN_BIT)),
+        .bad = vm_and(vi_nonzero(code), vi_at_least(vi_sub(magnitude, vi_of(1)), plan.levels)),
+    };
+}
+
+/* A magnitude of 0 adds -0, which changes nothing, not even the sign of a zero. */
+LANE vf log_value(struct code_parts code, vf scale, vi exponent)
+{
+    const vf size = vf_mul(scale, vf_bits(vi_shl(vi_add(code.magnitude, exponent), 23)));
+    const vi value = vi_xor(vi_bits(size), code.sign);
+    return vf_bits(vi_select(vi_nonzero(code.magnitude), value, vi_of(SIGN_BIT)));
+}
+
+static uint32_t log_add_f32(float *out, const uint16_t *codes, size_t count, unsigned levels,
+                            unsigned mag_bits, float scale)
+{
+    const struct code_plan plan = code_plan_of(levels, mag_bits);
+    const vi exponent = vi_of(127 - levels);
+    const vf times = vf_of(scale);
+    vm bad = vm_none();
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const struct code_parts code = code_parts_of(vs_load(codes + i), plan);
+        bad = vm_or(bad, code.bad);
+        vf_store(out + i, vf_add(vf_stream(out + i), log_value(code, times, exponent)));
+    }
+    if (i < count) {
+        const struct code_parts code = code_parts_of(vs_load_first(codes + i, count - i), plan);
+        const vf before = vf_load_first(out + i, count - i);
+        bad = vm_or(bad, code.bad);
+        vf_store_first(out + i, vf_add(before, log_value(code, times, exponent)), count - i);
+    }
+    return vm_bits(bad) != 0;
+}
+
+LANE vf level_value(struct code_parts code, vf unit)
+{
+    return vf_bits(vi_xor(vi_bits(vf_mul(vf_of_vi(code.magnitude), unit)), code.sign));
+}
+
+static uint32_t level_add_f32(float *out, const uint16_t *codes, size_t count, uint32_t levels,
+                              unsigned mag_bits, float unit)
+{
+    const struct code_plan plan = code_plan_of(levels, mag_bits);
+    const vf step = vf_of(unit);
+    vm bad = vm_none();
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const struct code_parts code = code_parts_of(vs_load(codes + i), plan);
+        bad = vm_or(bad, code.bad);
+        vf_store(out + i, vf_add(vf_stream(out + i), level_value(code, step)));
+    }
+    if (i < count) {
+        const struct code_parts code = code_parts_of(vs_load_first(codes + i, count - i), plan);
+        const vf before = vf_load_first(out + i, count - i);
+        bad = vm_or(bad, code.bad);
+        vf_store_first(out + i, vf_add(before, level_value(code, step)), count - i);
+    }
+    return vm_bits(bad) != 0;
+}
+
+LANE vf natural_value(struct code_parts code, vf factor)
+{
+    return vf_mul(factor, vf_bits(vi_or(vi_shl(code.magnitude, 23), code.sign)));
+}
+
+static uint32_t natural_add_f32(float *out, const uint16_t *codes, size_t count, float factor)
+{
+    const struct code_plan plan = code_plan_of(254, 8);
+    const vf times = vf_of(factor);
+    vm bad = vm_none();
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const struct code_parts code = code_parts_of(vs_load(codes + i), plan);
+        bad = vm_or(bad, code.bad);
+        vf_store(out + i, vf_add(vf_stream(out + i), natural_value(code, times)));
+    }
+    if (i < count) {
+        const struct code_parts code = code_parts_of(vs_load_first(codes + i, count - i), plan);
+        const vf before = vf_load_first(out + i, count - i);
+        bad = vm_or(bad, code.bad);
+        vf_store_first(out + i, vf_add(before, natural_value(code, times)), count - i);
+    }
+    return vm_bits(bad) != 0;
+}
+
+#endif

@@ -1,0 +1,114 @@
+/* Floats and halves. */
+#ifndef TSK_LANES_PLAIN_H
+#define TSK_LANES_PLAIN_H
+
+LANE uint32_t is_not_finite(vi most)
+{
+    return vi_top(most) >= TSK_INFINITY_BITS;
+}
+
+static uint32_t add_f32(float *out, const uint8_t *in, size_t count)
+{
+    vi most = vi_of(0);
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const vf x = vf_stream(in + 4 * i);
+        most = vi_max(most, magnitude_of(x));
+        vf_store(out + i, vf_add(vf_stream(out + i), x));
+    }
+    if (i < count) {
+        const vf x = vf_load_first(in + 4 * i, count - i);
+        most = vi_max(most, magnitude_of(x));
+        vf_store_first(out + i, vf_add(vf_load_first(out + i, count - i), x), count - i);
+    }
+    return is_not_finite(most);
+}
+
+static uint32_t f16_from_f32(const float *in, size_t count, uint8_t *out)
+{
+    vi most = vi_of(0);
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const vf x = vf_stream(in + i);
+        most = vi_max(most, magnitude_of(x));
+        vs_store(out + 2 * i, vs_f16_of(x));
+    }
+    if (i < count) {
+        const vf x = vf_load_first(in + i, count - i);
+        most = vi_max(most, magnitude_of(x));
+        vs_store_first(out + 2 * i, vs_f16_of(x), count - i);
+    }
+    return vi_top(most);
+}
+
+LANE vs bf16_of(vf x)
+{
+    const vi bits = vi_bits(x);
+    const vi upper = vi_shr(bits, 16);
+    const vi odd = vi_and(upper, vi_of(1));
+    const vi nearest = vi_shr(vi_add(vi_add(bits, vi_of(0x7fff)), odd), 16);
+    const vm is_nan = vi_at_least(magnitude_of(x), vi_of(TSK_INFINITY_BITS + 1));
+    return vs_narrow(vi_select(is_nan, vi_or(upper, vi_of(0x40)), nearest));
+}
+
+static uint32_t bf16_from_f32(const float *in, size_t count, uint8_t *out)
+{
+    vi most = vi_of(0);
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const vf x = vf_stream(in + i);
+        most = vi_max(most, magnitude_of(x));
+        vs_store(out + 2 * i, bf16_of(x));
+    }
+    if (i < count) {
+        const vf x = vf_load_first(in + i, count - i);
+        most = vi_max(most, magnitude_of(x));
+        vs_store_first(out + 2 * i, bf16_of(x), count - i);
+    }
+    return vi_top(most);
+}
+
+static uint32_t f16_add_f32(float *out, const uint8_t *in, size_t count, float factor)
+{
+    const vf times = vf_of(factor);
+    vi most = vi_of(0);
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const vf x = vf_of_f16(vs_load(in + 2 * i));
+        most = vi_max(most, magnitude_of(x));
+        vf_store(out + i, vf_add(vf_stream(out + i), vf_mul(times, x)));
+    }
+    if (i < count) {
+        const vf x = vf_of_f16(vs_load_first(in + 2 * i, count - i));
+        const vf before = vf_load_first(out + i, count - i);
+        most = vi_max(most, magnitude_of(x));
+        vf_store_first(out + i, vf_add(before, vf_mul(times, x)), count - i);
+    }
+    return is_not_finite(most);
+}
+
+LANE vf f32_of_bf16(vs half)
+{
+    return vf_bits(vi_shl(vi_widen(half), 16));
+}
+
+static uint32_t bf16_add_f32(float *out, const uint8_t *in, size_t count, float factor)
+{
+    const vf times = vf_of(factor);
+    vi most = vi_of(0);
+    size_t i = 0;
+    for (; i + TSK_LANES <= count; i += TSK_LANES) {
+        const vf x = f32_of_bf16(vs_load(in + 2 * i));
+        most = vi_max(most, magnitude_of(x));
+        vf_store(out + i, vf_add(vf_stream(out + i), vf_mul(times, x)));
+    }
+    if (i < count) {
+        const vf x = f32_of_bf16(vs_load_first(in + 2 * i, count - i));
+        const vf before = vf_load_first(out + i, count - i);
+        most = vi_max(most, magnitude_of(x));
+        vf_store_first(out + i, vf_add(before, vf_mul(times, x)), count - i);
+    }
+    return is_not_finite(most);
+}
+
+#endif

@@ -1,0 +1,8 @@
+/* The level avx512. */
+#include "kernels/x86/lanes_avx512.h"
+#include "kernels/x86/lanes_avx512_draw.h"
+#include "kernels/x86/lanes_avx512_list.h"
+
+#include "kernels/lanes/table.h"
+
+const struct tsk_table tsk_avx512 = LANES_TABLE;

@@ -1,0 +1,80 @@
+"""terse info and terse codecs."""
+import unittest
+
+from support import Case, REFUSED, USAGE
+
+
+class Info(Case):
+    def test_level_in_use_is_a_supported_level(self):
+        info = self.json("info", "--json")
+        levels = {level["name"]: level for level in info["levels"]}
+        self.assertTrue(levels[info["level"]]["supported"])
+        self.assertTrue(levels["ref"]["supported"])
+        self.assertEqual(set(info["kernels"].values()) - set(levels), set())
+        self.assertEqual(len(info["cache_bytes"]), 3)
+
+    def test_forced_level(self):
+        info = self.json("info", "--json", env={"TERSE_KERNELS": "ref"})
+        self.assertEqual(info["level"], "ref")
+        self.assertEqual(set(info["kernels"].values()), {"ref"})
+        self.assertEqual(info["environment"]["TERSE_KERNELS"], "ref")
+
+    def test_unknown_level_is_an_error(self):
+        for words in (("info",), ("demo",), ("codecs",), ("bench", "codecs"), ("inspect", "x")):
+            text = self.error(*words, expect=REFUSED, env={"TERSE_KERNELS": "sse9"})
+            self.assertRegex(text, "^terse: TERSE_KERNELS: .*sse9")
+        self.text("help", env={"TERSE_KERNELS": "sse9"})
+
+    def test_text_names_what_the_json_holds(self):
+        info = self.json("info", "--json")
+        text = self.text("info")
+        for word in (info["version"], info["build"], info["cpu"], *info["kernels"]):
+            self.assertIn(word, text)
+
+
+class Codecs(Case):
+    NAMES = ["f32", "f16", "bf16", "sign", "scaled-sign", "topk", "block", "log", "uniform",
+             "nearest", "natural", "low-rank"]
+
+    def test_registry(self):
+        codecs = self.json("codecs", "--json")["codecs"]
+        self.assertEqual([codec["name"] for codec in codecs], self.NAMES)
+        self.assertEqual([codec["wire_id"] for codec in codecs], list(range(1, 13)))
+        for codec in codecs:
+            self.assertEqual(codec["rounds"], 2 if codec["name"] == "low-rank" else 1)
+            contradiction = {"contractive", "unbiased"} <= set(codec["traits"])
+            self.assertFalse(contradiction and codec["name"] != "f32", codec)
+
+    def test_bits_per_element(self):
+        bits = {c["name"]: c["bits_per_element"] for c in self.json("codecs", "--json")["codecs"]}
+        for name, exact in (("f32", 32), ("f16", 16), ("bf16", 16), ("sign", 1), ("natural", 9)):
+            self.assertAlmostEqual(bits[name], exact, places=3)
+        self.assertLess(bits["topk"], 0.01 * 41)
+        self.assertAlmostEqual(bits["low-rank"], 32 * 4 * 2000 / 1e6, places=3)
+
+    def test_text_lists_all(self):
+        text = self.text("codecs")
+        for name in self.NAMES:
+            self.assertRegex(text, r"(?m)^%s +\d" % name)
+
+    def test_one_shows_parameters(self):
+        for codec in self.json("codecs", "--json")["codecs"]:
+            text = self.text("codecs", codec["name"])
+            self.assertIn(codec["summary"], text)
+            for param in codec["params"]:
+                for key in ("name", "default", "range", "help"):
+                    self.assertIn(param[key], text)
+
+    def test_one_takes_a_spec(self):
+        codec = self.json("codecs", "topk:keep=0.001", "--json")
+        self.assertIn("keep=0.001", codec["spec"])
+
+    def test_bad_specs(self):
+        for spec, reason in (("tokp", "topk"), ("topk:keep=2", "keep"), ("topk:kep=1", "kep"),
+                             ("uniform:bits=17", "bits"), ("f32:x=1", "x"), ("", "")):
+            with self.subTest(spec=spec):
+                self.assertIn(reason, self.error("codecs", spec, expect=USAGE))
+
+
+if __name__ == "__main__":
+    unittest.main()

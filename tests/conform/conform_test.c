@@ -1,0 +1,478 @@
+/* One suite over every codec of the registry: what codec.h promises, for every spec below, every
+ * kind of input, one and several threads. A codec that is not listed here fails the first test. */
+#include <math.h>
+#include <stdio.h>
+
+#include "support/support.h"
+
+static const char *const specs[] = {
+    "f32",
+    "f16",
+    "bf16",
+    "sign",
+    "sign:zero=coin",
+    "scaled-sign",
+    "scaled-sign:zero=coin",
+    "topk",
+    "topk:keep=0.001",
+    "topk:keep=0.3",
+    "topk:keep=1",
+    "topk:keep=0.05,values=f16",
+    "block",
+    "block:ratio=3.7",
+    "block:ratio=1",
+    "log:k=0",
+    "log:k=1",
+    "log",
+    "log:k=3",
+    "log:k=14",
+    "uniform",
+    "uniform:bits=2",
+    "uniform:bits=8,norm=2",
+    "uniform:bits=16",
+    "nearest",
+    "nearest:k=14",
+    "nearest:k=1,range=0.5",
+    "natural",
+    "low-rank",
+    "low-rank:rank=1",
+    "low-rank:rank=7",
+};
+#define SPECS (sizeof specs / sizeof specs[0])
+#define LARGE 40000u
+
+/* One worker's codec with its buffers. */
+struct bench {
+    terse_layout *layout;
+    terse_codec *codec;
+    terse_codec_about about;
+    size_t count;
+    uint8_t *payload[2]; /* by round */
+    size_t len[2];
+    float *in;
+    float *memory;
+    float *said;
+};
+
+static const terse_draw draw = {.seed = 7, .step = 3, .worker = 2};
+
+static struct bench bench_new(const char *spec, uint32_t threads)
+{
+    struct bench b = {.layout = test_layout(LARGE)};
+    const terse_codec_options options = {.threads = threads};
+    terse_fault fault = {0};
+    if (terse_codec_create(spec, b.layout, &options, &b.codec, &fault) != TERSE_OK)
+        fail_msg("%s: %s", spec, fault.text);
+    terse_codec_describe(b.codec, &b.about);
+    b.count = (size_t)terse_layout_count(b.layout);
+    for (uint32_t round = 0; round < b.about.rounds; round++)
+        b.payload[round] = test_alloc(terse_codec_payload_bound(b.codec, round));
+    b.in = test_floats(b.count);
+    b.memory = test_floats(b.count);
+    b.said = test_floats(b.count);
+    return b;
+}
+
+static void bench_free(struct bench *b)
+{
+    terse_codec_destroy(b->codec);
+    terse_layout_destroy(b->layout);
+    free(b->payload[0]);
+    free(b->payload[1]);
+    free(b->in);
+    free(b->memory);
+    free(b->said);
+}
+
+/* Says `memory` (taking) and hears it into `said`, all rounds, as a group of one worker. */
+static void speak(struct bench *b)
+{
+    terse_fault fault = {0};
+    memset(b->said, 0, b->count * sizeof *b->said);
+    for (uint32_t round = 0; round < b->about.rounds; round++) {
+        const size_t bound = terse_codec_payload_bound(b->codec, round);
+        assert_int_equal(terse_codec_encode_take(b->codec, round, &draw, b->memory,
+                                                 b->payload[round], bound, &b->len[round]),
+                         TERSE_OK);
+        assert_true(b->len[round] <= bound);
+        if (b->about.traits & TERSE_CODEC_FIXED_LEN)
+            assert_int_equal(b->len[round], bound);
+        if (terse_codec_decode_add(b->codec, round, &draw, b->payload[round], b->len[round],
+                                   b->said, &fault) != TERSE_OK)
+            fail_msg("%s: own payload refused at %llu: %s", terse_codec_spec(b->codec),
+                     (unsigned long long)fault.offset, fault.text);
+    }
+}
+
+static void fill(struct bench *b, enum test_kind kind, uint64_t salt)
+{
+    struct test_random random = {test_seed() * 1000 + salt};
+    test_fill(&random, kind, b->in, b->count);
+    memcpy(b->memory, b->in, b->count * sizeof *b->in);
+}
+
+static void every_codec_is_in_this_suite(void **unused)
+{
+    (void)unused;
+    terse_codec_about about;
+    uint32_t listed = 0;
+    for (; terse_codec_list(listed, &about) == TERSE_OK; listed++) {
+        int found = 0;
+        for (size_t i = 0; i < SPECS; i++)
+            found |= strncmp(specs[i], about.name, strlen(about.name)) == 0 &&
+                     strchr(":", specs[i][strlen(about.name)]) != NULL;
+        if (!found)
+            fail_msg("codec %s has no spec in this suite", about.name);
+        assert_false(about.traits & TERSE_CODEC_CONTRACTIVE &&
+                     about.traits & TERSE_CODEC_UNBIASED &&
+                     !(about.traits & TERSE_CODEC_SELECTING));
+    }
+    assert_true(listed >= 12);
+}
+
+/* said + kept = given: bit for bit where the codec selects (up to the sign of zero), to one
+ * rounding of the larger of the two where it quantizes. */
+static void said_plus_kept_is_given(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 1);
+        for (enum test_kind kind = 0; kind < TEST_KINDS; kind++) {
+            fill(&b, kind, s);
+            speak(&b);
+            for (size_t i = 0; i < b.count; i++) {
+                const double sum = (double)b.said[i] + (double)b.memory[i];
+                const double off = fabs(sum - (double)b.in[i]);
+                const double larger = fmax(fabs((double)b.said[i]), fabs((double)b.memory[i]));
+                const double slack =
+                    b.about.traits & TERSE_CODEC_SELECTING ? 0 : larger * 0x1p-23 + 0x1p-149;
+                if (!(off <= slack))
+                    fail_msg("%s, %s, element %zu: said %.9g kept %.9g given %.9g", specs[s],
+                             test_kind_names[kind], i, (double)b.said[i], (double)b.memory[i],
+                             (double)b.in[i]);
+            }
+        }
+        bench_free(&b);
+    }
+}
+
+/* A selecting codec keeps nothing of what it says and says nothing of what it keeps (f16 values
+ * keep their rounding). */
+static void selecting_is_all_or_nothing(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 1);
+        if (b.about.traits & TERSE_CODEC_SELECTING && !strstr(specs[s], "f16")) {
+            fill(&b, TEST_NORMAL, s);
+            speak(&b);
+            for (size_t i = 0; i < b.count; i++)
+                assert_true(b.said[i] == 0 || b.memory[i] == 0);
+        }
+        bench_free(&b);
+    }
+}
+
+static void encode_says_what_encode_take_says(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench taking = bench_new(specs[s], 1);
+        struct bench saying = bench_new(specs[s], 1);
+        fill(&taking, TEST_HEAVY, s);
+        fill(&saying, TEST_HEAVY, s);
+        speak(&taking);
+        for (uint32_t round = 0; round < saying.about.rounds; round++) {
+            const size_t bound = terse_codec_payload_bound(saying.codec, round);
+            assert_int_equal(terse_codec_encode(saying.codec, round, &draw, saying.in,
+                                                saying.payload[round], bound, &saying.len[round]),
+                             TERSE_OK);
+            assert_int_equal(saying.len[round], taking.len[round]);
+            assert_memory_equal(saying.payload[round], taking.payload[round], taking.len[round]);
+            assert_int_equal(terse_codec_decode_add(saying.codec, round, &draw,
+                                                    saying.payload[round], saying.len[round],
+                                                    saying.said, NULL),
+                             TERSE_OK);
+        }
+        assert_true(test_same_bits(saying.in, saying.memory, saying.count));
+        bench_free(&taking);
+        bench_free(&saying);
+    }
+}
+
+/* Same bytes, same residual, same decode: whatever the threads and whatever the kernel level. */
+static void threads_and_levels_change_nothing(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        for (enum test_kind kind = 0; kind < TEST_KINDS; kind++) {
+            assert_int_equal(terse_level_set("ref", NULL), TERSE_OK);
+            struct bench ref = bench_new(specs[s], 1);
+            fill(&ref, kind, s);
+            speak(&ref);
+            terse_level_about level;
+            for (uint32_t l = 0; terse_level_list(l, &level) == TERSE_OK; l++) {
+                if (!level.supported)
+                    continue;
+                assert_int_equal(terse_level_set(level.name, NULL), TERSE_OK);
+                for (uint32_t threads = 1; threads <= 3; threads++) {
+                    struct bench b = bench_new(specs[s], threads);
+                    fill(&b, kind, s);
+                    speak(&b);
+                    for (uint32_t round = 0; round < b.about.rounds; round++) {
+                        assert_int_equal(b.len[round], ref.len[round]);
+                        if (memcmp(b.payload[round], ref.payload[round], b.len[round]) != 0)
+                            fail_msg("%s, %s, level %s, %u threads: other bytes", specs[s],
+                                     test_kind_names[kind], level.name, threads);
+                    }
+                    assert_true(test_same_bits(b.memory, ref.memory, b.count));
+                    assert_true(test_same_bits(b.said, ref.said, b.count));
+                    bench_free(&b);
+                }
+            }
+            bench_free(&ref);
+        }
+    }
+    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
+}
+
+/* Contractive: |x - C(x)| <= |x| for every input, and strictly on average over steps with memory:
+ * the residual of a repeated gradient stays bounded. */
+static void contractive_memory_stays_bounded(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 1);
+        if (b.about.traits & TERSE_CODEC_CONTRACTIVE) {
+            for (enum test_kind kind = 0; kind < TEST_KINDS; kind++) {
+                fill(&b, kind, s);
+                speak(&b);
+                double given = 0;
+                double kept = 0;
+                for (size_t i = 0; i < b.count; i++) {
+                    given += (double)b.in[i] * (double)b.in[i];
+                    kept += (double)b.memory[i] * (double)b.memory[i];
+                }
+                if (!(kept <= given * (1 + 1e-6)))
+                    fail_msg("%s, %s: kept %g of %g", specs[s], test_kind_names[kind], kept, given);
+            }
+        }
+        bench_free(&b);
+    }
+}
+
+/* Unbiased: the mean of many draws of one element lies within five standard errors of it. */
+static void unbiased_codecs_are_right_on_average(void **unused)
+{
+    enum { COUNT = 64, DRAWS = 4000 };
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        terse_layout *layout = NULL;
+        terse_codec *codec = NULL;
+        terse_codec_about about;
+        assert_int_equal(terse_layout_vector(COUNT, &layout), TERSE_OK);
+        assert_int_equal(terse_codec_create(specs[s], layout, NULL, &codec, NULL), TERSE_OK);
+        terse_codec_describe(codec, &about);
+        const size_t bound = terse_codec_payload_bound(codec, 0);
+        uint8_t *const payload = test_alloc(bound);
+        struct test_random random = {test_seed() + s};
+        float in[COUNT];
+        double sum[COUNT] = {0};
+        double squares[COUNT] = {0};
+        test_fill(&random, TEST_NORMAL, in, COUNT);
+        for (uint64_t step = 0; about.traits & TERSE_CODEC_UNBIASED && step < DRAWS; step++) {
+            const terse_draw here = {.seed = test_seed(), .step = step};
+            float said[COUNT] = {0};
+            size_t len;
+            assert_int_equal(terse_codec_encode(codec, 0, &here, in, payload, bound, &len), 0);
+            assert_int_equal(terse_codec_decode_add(codec, 0, &here, payload, len, said, NULL), 0);
+            for (size_t i = 0; i < COUNT; i++) {
+                sum[i] += (double)said[i];
+                squares[i] += (double)said[i] * (double)said[i];
+            }
+        }
+        for (size_t i = 0; about.traits & TERSE_CODEC_UNBIASED && i < COUNT; i++) {
+            const double mean = sum[i] / DRAWS;
+            const double variance = fmax(0, squares[i] / DRAWS - mean * mean);
+            const double error = 5 * sqrt(variance / DRAWS) + 1e-6;
+            if (fabs(mean - (double)in[i]) > error)
+                fail_msg("%s, element %zu: mean %g of %g", specs[s], i, mean, (double)in[i]);
+        }
+        free(payload);
+        terse_codec_destroy(codec);
+        terse_layout_destroy(layout);
+    }
+}
+
+/* Additive: the sum of two workers' payloads is the payload of the sum of their vectors. Small
+ * integers keep the float sums exact; products of low-rank are compared to rounding. */
+static void additive_payloads_add_up(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench a = bench_new(specs[s], 1);
+        struct bench b = bench_new(specs[s], 1);
+        struct bench both = bench_new(specs[s], 1);
+        struct test_random random = {test_seed() + s};
+        for (size_t i = 0; i < a.count; i++) {
+            a.memory[i] = (float)((int)(test_next(&random) % 201) - 100);
+            b.memory[i] = (float)((int)(test_next(&random) % 201) - 100);
+            both.memory[i] = a.memory[i] + b.memory[i];
+        }
+        if (a.about.traits & TERSE_CODEC_ADDITIVE) {
+            const size_t bound = terse_codec_payload_bound(a.codec, 0);
+            struct bench *const all[] = {&a, &b, &both};
+            for (size_t i = 0; i < 3; i++)
+                assert_int_equal(terse_codec_encode(all[i]->codec, 0, &draw, all[i]->memory,
+                                                    all[i]->payload[0], bound, &all[i]->len[0]),
+                                 TERSE_OK);
+            for (size_t at = 0; at < a.len[0]; at += sizeof(float)) {
+                float x[3];
+                for (size_t i = 0; i < 3; i++)
+                    memcpy(&x[i], all[i]->payload[0] + at, sizeof(float));
+                const float slack = a.about.rounds > 1 ? 1e-2f : 0;
+                assert_true(fabsf(x[0] + x[1] - x[2]) <= slack);
+            }
+        }
+        bench_free(&a);
+        bench_free(&b);
+        bench_free(&both);
+    }
+}
+
+/* NaN or infinity anywhere that is said: a status, and the memory is as it was, bit for bit. */
+static void what_is_not_finite_is_refused_and_nothing_is_lost(void **unused)
+{
+    static const float poison[] = {NAN, INFINITY, -INFINITY};
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 2);
+        const int looks_at_all = strncmp(specs[s], "block", 5) != 0;
+        for (size_t p = 0; p < 3; p++) {
+            struct test_random random = {test_seed() + 10 * s + p};
+            for (size_t i = 0; i < b.count; i++)
+                b.in[i] = (float)((int)(test_next(&random) % 65) - 32);
+            const size_t spots[] = {0,           539,         618,
+                                    b.count / 2, b.count - 1, test_next(&random) % b.count};
+            for (size_t k = 0; k < sizeof spots / sizeof spots[0]; k++) {
+                memcpy(b.memory, b.in, b.count * sizeof *b.in);
+                b.memory[spots[k]] = poison[p];
+                float *const before = test_floats(b.count);
+                memcpy(before, b.memory, b.count * sizeof *before);
+                terse_status status = TERSE_OK;
+                for (uint32_t round = 0; round < b.about.rounds && status == TERSE_OK; round++) {
+                    const size_t bound = terse_codec_payload_bound(b.codec, round);
+                    status = terse_codec_encode_take(b.codec, round, &draw, b.memory,
+                                                     b.payload[round], bound, &b.len[round]);
+                    if (status == TERSE_OK)
+                        assert_int_equal(terse_codec_decode_add(b.codec, round, &draw,
+                                                                b.payload[round], b.len[round],
+                                                                b.said, NULL),
+                                         TERSE_OK);
+                }
+                if (looks_at_all)
+                    assert_int_equal(status, TERSE_NOT_FINITE);
+                const int exact =
+                    strncmp(specs[s], "low-rank", 8) != 0 && strncmp(specs[s], "uniform", 7) != 0 &&
+                    strncmp(specs[s], "log", 3) != 0 && strncmp(specs[s], "scaled", 6) != 0 &&
+                    strncmp(specs[s], "nearest", 7) != 0;
+                for (size_t i = 0; status != TERSE_OK && i < b.count; i++) {
+                    if (i == spots[k])
+                        continue;
+                    const float off = fabsf(b.memory[i] - before[i]);
+                    if (!(off <= (exact ? 0 : fabsf(before[i]) * 1e-5f + 1e-4f)))
+                        fail_msg("%s: element %zu was %g, is %g", specs[s], i, (double)before[i],
+                                 (double)b.memory[i]);
+                }
+                free(before);
+            }
+        }
+        bench_free(&b);
+    }
+}
+
+/* Nothing to say for ever: zeros stay zeros, and no codec fails. */
+static void zeros_stay_zeros(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 1);
+        if (strncmp(specs[s], "sign", 4) != 0) {
+            fill(&b, TEST_ZERO, 0);
+            for (int step = 0; step < 3; step++)
+                speak(&b);
+            for (size_t i = 0; i < b.count; i++)
+                assert_true(b.said[i] == 0 && b.memory[i] == 0);
+        }
+        bench_free(&b);
+    }
+}
+
+/* Truncations and a growing number of bit flips of a payload: each is refused or decodes inside the
+ * output; asan and the allocation's end watch the borders. */
+static void damaged_payloads_do_no_harm(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 1);
+        const uint32_t last = b.about.rounds - 1;
+        struct test_random random = {test_seed() + s};
+        fill(&b, TEST_NORMAL, s);
+        speak(&b);
+        for (int i = 0; i < 60; i++) {
+            const size_t len = test_next(&random) % b.len[last];
+            uint8_t *const cut = malloc(len ? len : 1);
+            assert_non_null(cut);
+            memcpy(cut, b.payload[last], len);
+            terse_fault fault = {0};
+            assert_int_equal(terse_codec_decode_add(b.codec, last, &draw, cut, len, b.said, &fault),
+                             TERSE_BAD_FRAME);
+            assert_true(fault.offset <= len && fault.text[0] != '\0');
+            free(cut);
+            const size_t at = test_next(&random) % b.len[last];
+            b.payload[last][at] ^= (uint8_t)(1u << test_next(&random) % 8);
+            const terse_status status = terse_codec_decode_add(
+                b.codec, last, &draw, b.payload[last], b.len[last], b.said, &fault);
+            assert_true(status == TERSE_OK || status == TERSE_BAD_FRAME);
+        }
+        bench_free(&b);
+    }
+}
+
+static void a_spec_survives_text_and_bytes(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < SPECS; s++) {
+        struct bench b = bench_new(specs[s], 1);
+        struct bench again = bench_new(terse_codec_spec(b.codec), 1);
+        uint8_t params[TERSE_PARAMS_LEN];
+        terse_codec *opened = NULL;
+        assert_string_equal(terse_codec_spec(b.codec), terse_codec_spec(again.codec));
+        terse_codec_params(b.codec, params);
+        assert_int_equal(terse_codec_open(b.about.wire_id, params, b.layout, NULL, &opened, NULL),
+                         TERSE_OK);
+        assert_string_equal(terse_codec_spec(b.codec), terse_codec_spec(opened));
+        terse_codec_destroy(opened);
+        bench_free(&b);
+        bench_free(&again);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_codec_is_in_this_suite),
+        cmocka_unit_test(said_plus_kept_is_given),
+        cmocka_unit_test(selecting_is_all_or_nothing),
+        cmocka_unit_test(encode_says_what_encode_take_says),
+        cmocka_unit_test(threads_and_levels_change_nothing),
+        cmocka_unit_test(contractive_memory_stays_bounded),
+        cmocka_unit_test(unbiased_codecs_are_right_on_average),
+        cmocka_unit_test(additive_payloads_add_up),
+        cmocka_unit_test(what_is_not_finite_is_refused_and_nothing_is_lost),
+        cmocka_unit_test(zeros_stay_zeros),
+        cmocka_unit_test(damaged_payloads_do_no_harm),
+        cmocka_unit_test(a_spec_survives_text_and_bytes),
+    };
+    return cmocka_run_group_tests_name("conform", tests, NULL, NULL);
+}

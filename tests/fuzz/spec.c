@@ -1,0 +1,49 @@
+/* The door for specs. A spec that is taken has a complete form, which gives the same codec. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "fuzz/subject.h"
+
+static void check_complete(const terse_codec *codec, const terse_layout *layout)
+{
+    terse_codec *again;
+    terse_codec *opened;
+    terse_fault fault;
+    terse_codec_about about;
+    uint8_t params[TERSE_PARAMS_LEN];
+    uint8_t params_again[TERSE_PARAMS_LEN];
+    terse_codec_describe(codec, &about);
+    terse_codec_params(codec, params);
+    FUZZ_CHECK(terse_codec_create(terse_codec_spec(codec), layout, NULL, &again, &fault) ==
+               TERSE_OK);
+    FUZZ_CHECK(strcmp(terse_codec_spec(again), terse_codec_spec(codec)) == 0);
+    terse_codec_params(again, params_again);
+    FUZZ_CHECK(memcmp(params, params_again, sizeof params) == 0);
+    FUZZ_CHECK(terse_codec_open(about.wire_id, params, layout, NULL, &opened, &fault) == TERSE_OK);
+    FUZZ_CHECK(strcmp(terse_codec_spec(opened), terse_codec_spec(codec)) == 0);
+    terse_codec_destroy(again);
+    terse_codec_destroy(opened);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
+{
+    char *text = fuzz_room(len + 1);
+    terse_layout *layout;
+    terse_codec *codec;
+    terse_fault fault = {0};
+    if (len > 0)
+        memcpy(text, bytes, len);
+    text[len] = '\0';
+    FUZZ_CHECK(terse_layout_vector(10, &layout) == TERSE_OK);
+    const terse_status status = terse_codec_create(text, layout, NULL, &codec, &fault);
+    if (status == TERSE_OK) {
+        check_complete(codec, layout);
+        terse_codec_destroy(codec);
+    } else {
+        FUZZ_CHECK(status == TERSE_BAD_SPEC);
+        FUZZ_CHECK(fault.offset <= strlen(text) && fault.text[0]);
+    }
+    terse_layout_destroy(layout);
+    free(text);
+    return 0;
+}

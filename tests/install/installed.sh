@@ -1,0 +1,110 @@
+#!/usr/bin/env bash
+# Installs into a temporary prefix and uses the result as a stranger would.
+#
+#   installed.sh shared BUILD_FOLDER    what the build folder installs
+#   installed.sh static                 builds a static library first
+set -uo pipefail
+. "$(dirname "$0")/check.sh"
+
+kind="$1"
+source="$(cd "$(dirname "$0")/../.." && pwd)"
+prefix="$work/a prefix" # people have spaces in paths
+
+install_it() {
+    local build="${1:-}"
+    if [ "$kind" = static ]; then
+        build="$work/build"
+        cmake -S "$source" -B "$build" -G Ninja -DBUILD_SHARED_LIBS=OFF -DTERSE_TESTS=OFF &&
+            cmake --build "$build" || return 1
+    fi
+    cmake --install "$build" --prefix "$prefix"
+}
+
+find_installed() {
+    library="$(find "$prefix" -name 'libterse.so' -o -name 'libterse.a' | head -n 1)"
+    libdir="$(dirname "$library")"
+    [ -f "$library" ]
+}
+
+has_every_file() {
+    local header
+    for header in "$source"/include/terse/*.h; do
+        [ "$(basename "$header")" != mpi.h ] || continue # comes with libterse-mpi
+        cmp "$header" "$prefix/include/terse/$(basename "$header")" || return 1
+    done
+    ls "$prefix/bin/terse" "$prefix/share/man/man1/terse.1" "$libdir/pkgconfig/terse.pc" \
+        "$libdir/cmake/terse/terseConfig.cmake" "$libdir/cmake/terse/terseConfigVersion.cmake" \
+        "$libdir/cmake/terse/terseTargets.cmake"
+}
+
+names_no_build_folder() {
+    ! grep -rlF -e "$source" -e "${1:-$work/build}" "$prefix"
+}
+
+# Does a consumer print what it should, with the library from the prefix?
+runs() {
+    LD_LIBRARY_PATH="$libdir" "$1" | tee "$work/said"
+    [ "$(wc -l <"$work/said")" -eq 9 ] && grep -q '^given  5.0  said  5.0  kept  0.0$' "$work/said"
+}
+
+by_find_package() {
+    cmake -S "$source/tests/install/consumer" -B "$work/cmake" -G Ninja \
+        -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$source/examples/roundtrip.c" &&
+        cmake --build "$work/cmake" && runs "$work/cmake/consumer"
+}
+
+by_pkg_config() {
+    local flags=(--cflags --libs) words
+    [ "$kind" = shared ] || flags+=(--static)
+    export PKG_CONFIG_PATH="$libdir/pkgconfig"
+    [ "$(pkg-config --modversion terse)" = "$("$prefix/bin/terse" --version | cut -d" " -f2)" ] ||
+        return 1
+    eval "words=($(pkg-config "${flags[@]}" terse))" # eval: pkg-config quotes the space
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$work/consumer" \
+        "$source/examples/roundtrip.c" "${words[@]}" && runs "$work/consumer"
+}
+
+headers_stand_alone() {
+    local header
+    for header in "$prefix"/include/terse/*.h; do
+        [ "$(basename "$header")" != mpi.h ] || continue # stands on the MPI that is there
+        printf '#include <terse/%s>\nint main(void) { return 0; }\n' "$(basename "$header")" |
+            "${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" \
+                -fsyntax-only -x c - || return 1
+    done
+}
+
+headers_in_cplusplus() {
+    printf '#include <terse/terse.h>\nint main() { return terse_version() == nullptr; }\n' |
+        c++ -std=c++11 -Wall -Wextra -Wpedantic -Werror -I"$prefix/include" -fsyntax-only -x c++ -
+}
+
+exports_only_terse() {
+    local symbols
+    symbols="$(nm -D --defined-only "$library" | awk '{ print $NF }')"
+    grep -q '^terse_codec_create$' <<<"$symbols" && ! grep -v '^terse_' <<<"$symbols"
+}
+
+has_soname() {
+    objdump -p "$library" | tee /dev/stderr | grep -qE 'SONAME +libterse\.so\.0$' &&
+        [ -f "$libdir/libterse.so.0" ]
+}
+
+check "installs ($kind)" install_it "${2:-}"
+find_installed || exit 1
+check "every file is there ($kind)" has_every_file
+check "nothing installed names the build folder ($kind)" names_no_build_folder "${2:-}"
+check "installed command runs ($kind)" "$prefix/bin/terse" codecs
+check "consumer by find_package ($kind)" by_find_package
+check "consumer by pkg-config ($kind)" by_pkg_config
+if [ "$kind" = shared ]; then
+    check "every header stands alone" headers_stand_alone
+    if command -v c++ >/dev/null; then
+        check "headers in C++" headers_in_cplusplus
+    else
+        printf 'skip headers in C++: no C++ compiler here\n'
+    fi
+    check "exports terse_* alone" exports_only_terse
+    check "has its soname" has_soname
+fi
+exit "$bad"

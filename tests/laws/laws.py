@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""The laws of the tree: who may include whom, how long things may get, and that ARCHITECTURE.md
+tells the truth about the folders. One line "ok LAW" or "not ok LAW" each, the breaches below it."""
+
+import os
+import re
+import sys
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+
+# A folder of src/ may include from itself and from these.
+MAY_INCLUDE = {
+    "base": set(),
+    "kernels": {"base"},
+    "layout": {"base", "kernels"},
+    "codec": {"base", "kernels", "layout"},
+    "wire": {"base", "kernels", "layout"},
+    "group": {"base", "kernels"},
+    # The compositions stand on all stations.
+    "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
+    "exchange": {"base", "kernels", "layout", "codec", "wire", "group", "combine"},
+}
+# These see the library as its users do.
+OUTSIDE = ("cli", "mpi", "bench", "examples", "tests/install")
+
+# Headers of the C library, POSIX and the compiler; any other <header> is a third party's.
+SYSTEM = re.compile(
+    r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdalign|stdarg|"
+    r"stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|dirent|dlfcn|fcntl|getopt|"
+    r"libgen|malloc|pthread|sched|semaphore|unistd|immintrin|x86intrin|cpuid|arm_neon|"
+    r"sys/[a-z0-9_]+)\.h$")
+IN_TESTS_TOO = {"cmocka.h"}  # the tests' own third party: anywhere in tests/, nowhere else
+IN_PUBLIC_HEADER = {"mpi.h": "include/terse/mpi.h"}  # whoever includes that one has MPI
+
+MAX_FILE = 500
+MAX_FUNCTION = 70
+MAX_KERNEL = 100  # a kernel's loop is one thing and may be long
+MAX_COLUMNS = 100
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
+NOT_CODE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
+UNFINISHED = re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME)\b")
+MACHINE_PATH = re.compile(r"/(wo" + r"rk|ro" + r"ot|ho" + r"me)/|/tm" + r"p/build")
+CODE_ENDINGS = (".c", ".h", ".py", ".sh")
+
+
+def walk():
+    """Every file of the project, as a path from its root."""
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = sorted(f for f in folders if f not in (".git", "build", "__pycache__"))
+        for file in sorted(files):
+            yield os.path.relpath(os.path.join(folder, file), ROOT)
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8", errors="strict") as file:
+        return file.read()
+
+
+def read_text(path):
+    """The text of a file, or None for files of bytes (frames, corpora)."""
+    try:
+        return read(path)
+    except UnicodeDecodeError:
+        return None
+
+
+def is_c(path):
+    return path.endswith((".c", ".h"))
+
+
+def is_within(path, folders):
+    return any(path.startswith(folder + "/") for folder in folders)
+
+
+def includes(path):
+    return INCLUDE.findall(read(path))
+
+
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def without_comments(text):
+    """Comments and quoted text become blanks; lines keep their numbers."""
+    return NOT_CODE.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
+
+
+def layers(files):
+    for path in filter(is_c, files):
+        parts = path.split("/")
+        if parts[0] != "src":
+            continue
+        if parts[1] not in MAY_INCLUDE:
+            yield "%s: the folder src/%s has no place among the layers" % (path, parts[1])
+            continue
+        for kind, header in includes(path):
+            folder = header.split("/")[0]
+            if kind == '"' and folder != parts[1] and folder not in MAY_INCLUDE[parts[1]]:
+                yield '%s: must not include "%s"' % (path, header)
+
+
+def outside_sees_public_headers(files):
+    for path in filter(is_c, files):
+        if not is_within(path, OUTSIDE):
+            continue
+        for kind, header in includes(path):
+            beside = os.path.join(os.path.dirname(path), header)
+            top = "/".join(path.split("/")[:-1])
+            if kind == '"' and (".." in header or not os.path.exists(os.path.join(ROOT, beside))):
+                yield '%s: "%s" is not beside it in %s/' % (path, header, top)
+
+
+def public_headers_include_public_headers(files):
+    for path in filter(is_c, files):
+        if is_within(path, ("include",)):
+            for kind, header in includes(path):
+                if IN_PUBLIC_HEADER.get(header) == path:
+                    continue
+                if kind == '"' or not (header.startswith("terse/") or SYSTEM.match(header)):
+                    yield "%s: includes %s" % (path, header)
+
+
+def third_party_headers_have_one_place(files):
+    places = {}
+    for path in filter(is_c, files):
+        for kind, header in includes(path):
+            if kind == '"' or header.startswith("terse/") or SYSTEM.match(header):
+                continue
+            if path.startswith("tests/") and header in IN_TESTS_TOO:
+                continue
+            places.setdefault(header, []).append(path)
+    for header, paths in places.items():
+        if header in IN_TESTS_TOO or len(paths) > 1:
+            yield "<%s> is included by %s" % (header, ", ".join(paths))
+
+
+def functions_are_short(files):
+    for path in filter(is_c, files):
+        limit = MAX_KERNEL if is_within(path, ("src/kernels",)) else MAX_FUNCTION
+        start = 0
+        for number, line in enumerate(read(path).split("\n"), 1):
+            if line == "{":
+                start = number
+            elif line == "}" and start:
+                if number - start - 1 > limit:
+                    yield "%s:%d: a function of %d lines" % (path, start, number - start - 1)
+                start = 0
+
+
+def files_are_short(files):
+    for path in files:
+        if path.endswith(CODE_ENDINGS) or path.startswith("tools/"):
+            lines = read(path).count("\n")
+            if lines > MAX_FILE:
+                yield "%s: %d lines" % (path, lines)
+
+
+def lines_are_short(files):
+    for path in filter(is_c, files):
+        for number, line in enumerate(read(path).split("\n"), 1):
+            if len(line) > MAX_COLUMNS:
+                yield "%s:%d: %d columns" % (path, number, len(line))
+
+
+def comments_are_blocks(files):
+    for path in filter(is_c, files):
+        text = without_comments(read(path))
+        for found in re.finditer("//", text):
+            yield "%s:%d" % (path, line_of(text, found.start()))
+
+
+def matches(files, pattern):
+    for path in files:
+        text = read_text(path)
+        for found in pattern.finditer(text or ""):
+            yield "%s:%d: %s" % (path, line_of(text, found.start()), found.group())
+
+
+def nothing_is_unfinished(files):
+    return matches(files, UNFINISHED)
+
+
+def no_machine_paths(files):
+    return matches(files, MACHINE_PATH)
+
+
+def sources_are_listed(files):
+    for top in ("src", "cli"):
+        listed = read(top + "/CMakeLists.txt")
+        for path in files:
+            if path.startswith(top + "/") and path.endswith(".c"):
+                name = path[len(top) + 1:]
+                if not re.search(r"(^|\s)%s(\s|\))" % re.escape(name), listed):
+                    yield "%s/CMakeLists.txt does not list %s" % (top, name)
+
+
+def code_folders(files):
+    """The folders a reader should find explained: the top ones, and all that hold code."""
+    found = set()
+    for path in files:
+        folder = os.path.dirname(path)
+        if folder:
+            found.add(folder.split("/")[0])
+        if folder and path.endswith(CODE_ENDINGS):
+            found.add(folder)
+    return sorted(found)
+
+
+def architecture_tells_the_truth(files):
+    if "ARCHITECTURE.md" not in files:
+        yield "there is no ARCHITECTURE.md"
+        return
+    text = read("ARCHITECTURE.md")
+    found = re.findall(r"(?<![\w/.<:-])((?:[\w.-]+/)+(?:[\w.-]*\w)?)(?!\w*\*)", text)
+    named = {path.rstrip("/") for path in found}
+    for path in sorted(set(found)):
+        within = os.path.isdir(os.path.join(ROOT, path.split("/")[0]))
+        if (path.endswith("/") or within) and not os.path.exists(os.path.join(ROOT, path)):
+            yield "ARCHITECTURE.md names %s, which does not exist" % path
+    for folder in code_folders(files):
+        if folder not in named and not any(path.startswith(folder + "/") for path in named):
+            yield "ARCHITECTURE.md does not name %s/" % folder
+
+
+LAWS = (
+    ("base <- kernels <- layout <- codec, wire, group <- combine <- exchange", layers),
+    ("public headers include public headers", public_headers_include_public_headers),
+    ("cli, mpi, bench, examples see only <terse/...>", outside_sees_public_headers),
+    ("each third-party header has one place", third_party_headers_have_one_place),
+    ("functions are at most %d lines, %d in kernels" % (MAX_FUNCTION, MAX_KERNEL),
+     functions_are_short),
+    ("files are at most %d lines" % MAX_FILE, files_are_short),
+    ("lines are at most %d columns" % MAX_COLUMNS, lines_are_short),
+    ("comments are /* blocks */", comments_are_blocks),
+    ("nothing is left unfinished", nothing_is_unfinished),
+    ("no path of one machine", no_machine_paths),
+    ("every source file is in a CMakeLists.txt", sources_are_listed),
+    ("ARCHITECTURE.md names the folders there are", architecture_tells_the_truth),
+)
+
+
+def main():
+    files = list(walk())
+    bad = False
+    for name, law in LAWS:
+        breaches = list(law(files))
+        print("%s %s" % ("not ok" if breaches else "ok", name))
+        for breach in breaches:
+            print("    " + breach)
+        bad = bad or bool(breaches)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
