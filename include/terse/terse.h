@@ -5,12 +5,14 @@
  *   layout.h   named, shaped tensors of one flat float buffer
  *   codec.h    few bits for many floats; what is not said stays in memory
  *   frame.h    a payload that proves itself on a wire or in a file
+ *   group.h    where workers meet: threads of one process, MPI, or your own functions
  *   info.h     what this build and this CPU can do */
 #ifndef TERSE_TERSE_H
 #define TERSE_TERSE_H
 
 #include <terse/codec.h>
 #include <terse/frame.h>
+#include <terse/group.h>
 #include <terse/info.h>
 #include <terse/layout.h>
 #include <terse/status.h>

@@ -1,0 +1,46 @@
+/* A seat: requests by slot, and what a dead group answers. The engine behind `ops` does the swaps.
+ */
+#ifndef TSI_GROUP_H
+#define TSI_GROUP_H
+
+#include <terse/group.h>
+
+struct request_slot {
+    uint64_t heard; /* bytes that arrive when it is done */
+    uint32_t turn;
+    int under_way;
+};
+
+struct terse_group {
+    terse_group_ops ops;
+    void *context;
+    uint32_t rank;
+    uint32_t workers;
+    uint64_t deadline; /* nanoseconds */
+    uint64_t said;
+    uint64_t heard;
+    terse_fault cause; /* why it is dead */
+    int dead;
+
+    struct request_slot slots[TERSE_MAX_REQUESTS];
+    uint32_t free_slots[TERSE_MAX_REQUESTS]; /* a stack: the slot used last is used next */
+    uint32_t free_count;
+
+    /* The swap that is being built, `workers` entries each. */
+    const void **send_at;
+    size_t *send_len;
+    void **recv_at;
+    size_t *recv_len;
+    uint8_t *bytes; /* what barriers swap: one to say, then `workers` to hear for each slot */
+};
+
+/* TERSE_OK, or why nothing more can be done with this group. */
+TERSE_CHECK terse_status tsi_group_alive(const terse_group *group, terse_fault *fault);
+
+/* Empties the swap that is being built. */
+void tsi_group_clear(terse_group *group);
+
+/* Posts it. What it holds for this rank itself is copied at once; the engine sees the rest. */
+TERSE_CHECK terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault);
+
+#endif

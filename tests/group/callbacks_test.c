@@ -1,0 +1,251 @@
+/* Groups over engines of the caller's own: one over sockets, one whose post is already the end. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "group/crew.h"
+#include "group/sockets.h"
+
+static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
+enum { SIZES = sizeof sizes / sizeof *sizes, MOST = 8 };
+
+static void do_every_check(terse_group **seats, uint32_t workers)
+{
+    for (unsigned c = 0; c < all_checks_count; c++) {
+        const char *const bad = crew_run(seats, workers, all_checks[c].run);
+        if (bad)
+            fail_msg("%u workers, %s: %s", (unsigned)workers, all_checks[c].name, bad);
+    }
+}
+
+static void sockets_do_every_check(void **state)
+{
+    terse_group *seats[MOST];
+    (void)state;
+    for (int i = 0; i < SIZES; i++) {
+        assert_true(sockets_open(sizes[i], seats));
+        do_every_check(seats, sizes[i]);
+        for (uint32_t r = 0; r < sizes[i]; r++)
+            terse_group_destroy(seats[r]);
+    }
+}
+
+static void sockets_name_who_is_late_or_gone(void **state)
+{
+    terse_group *seats[3];
+    terse_request request;
+    terse_fault fault = {0};
+    (void)state;
+    assert_true(sockets_open(3, seats));
+    assert_int_equal(terse_group_deadline(seats[0], 0.1), TERSE_OK);
+    assert_int_equal(terse_group_post_barrier(seats[1], &request, NULL), TERSE_OK);
+    int done = 1;
+    assert_int_equal(terse_group_test(seats[1], request, &done, NULL), TERSE_OK);
+    assert_int_equal(done, 0);
+    assert_int_equal(terse_group_barrier(seats[0], &fault), TERSE_LATE);
+    assert_int_equal(fault.rank, 2);
+    terse_group_destroy(seats[2]);
+    assert_int_equal(terse_group_wait(seats[1], request, &fault), TERSE_BROKEN);
+    assert_int_equal(fault.rank, 2);
+    terse_group_destroy(seats[0]);
+    terse_group_destroy(seats[1]);
+}
+
+/* ---- post blocks until the swap is done ---- */
+
+static terse_status swap_now(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+{
+    terse_fault fault = {0};
+    (void)slot;
+    const terse_status status = terse_group_swap(context, swap, &fault);
+    *rank = fault.rank;
+    return status;
+}
+
+static terse_status always_done(void *context, uint32_t slot, int *done, int32_t *rank)
+{
+    (void)context;
+    (void)slot;
+    (void)rank;
+    *done = 1;
+    return TERSE_OK;
+}
+
+static terse_status no_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
+{
+    (void)context;
+    (void)slot;
+    (void)nanoseconds;
+    (void)rank;
+    return TERSE_OK;
+}
+
+static void destroy_inner(void *context)
+{
+    terse_group_destroy(context);
+}
+
+static void blocking_post_does_every_check(void **state)
+{
+    static const terse_group_ops ops = {.size = sizeof ops,
+                                        .post = swap_now,
+                                        .test = always_done,
+                                        .wait = no_wait,
+                                        .destroy = destroy_inner};
+    terse_group *inner[MOST];
+    terse_group *seats[MOST];
+    (void)state;
+    for (int i = 0; i < SIZES; i++) {
+        const uint32_t workers = sizes[i];
+        assert_int_equal(terse_group_local(workers, inner), TERSE_OK);
+        for (uint32_t r = 0; r < workers; r++)
+            assert_int_equal(terse_group_callbacks(&ops, inner[r], r, workers, &seats[r]), 0);
+        do_every_check(seats, workers);
+        for (uint32_t r = 0; r < workers; r++)
+            terse_group_destroy(seats[r]);
+    }
+}
+
+/* ---- what the group makes of an engine's answers ---- */
+
+struct moody {
+    terse_status answer;
+    int32_t rank;
+    int abandoned;
+    int destroyed;
+};
+
+static terse_status moody_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+{
+    struct moody *const moody = context;
+    (void)slot;
+    assert_int_equal(swap->send_len[1], 0); /* its own bytes are none of its business */
+    *rank = moody->rank;
+    return moody->answer;
+}
+
+static void moody_abandon(void *context)
+{
+    ((struct moody *)context)->abandoned++;
+}
+
+static void moody_destroy(void *context)
+{
+    ((struct moody *)context)->destroyed++;
+}
+
+static const char *moody_explain(void *context)
+{
+    (void)context;
+    return "the cable is out";
+}
+
+static const terse_group_ops moody_ops = {.size = sizeof moody_ops,
+                                          .post = moody_post,
+                                          .test = always_done,
+                                          .wait = no_wait,
+                                          .abandon = moody_abandon,
+                                          .destroy = moody_destroy,
+                                          .explain = moody_explain};
+
+static void failures_end_the_group_once(void **state)
+{
+    static const terse_status ends[] = {TERSE_LATE, TERSE_BROKEN, TERSE_MISMATCH};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        struct moody moody = {ends[i], 2, 0, 0};
+        terse_group *group;
+        terse_fault fault = {0};
+        assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 3, &group), TERSE_OK);
+        assert_int_equal(terse_group_barrier(group, &fault), ends[i]);
+        assert_int_equal(fault.rank, 2);
+        assert_string_equal(fault.text, "rank 2: the cable is out");
+        moody.answer = TERSE_OK;
+        assert_int_equal(terse_group_barrier(group, &fault), TERSE_BROKEN);
+        assert_string_equal(fault.text, "the group is dead: rank 2: the cable is out");
+        assert_int_equal(moody.abandoned, 1);
+        terse_group_destroy(group);
+        assert_int_equal(moody.abandoned, 1);
+        assert_int_equal(moody.destroyed, 1);
+    }
+}
+
+static void a_rank_that_is_none_is_not_named(void **state)
+{
+    struct moody moody = {TERSE_BROKEN, 3, 0, 0};
+    terse_group *group;
+    terse_fault fault = {0};
+    (void)state;
+    assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 3, &group), TERSE_OK);
+    assert_int_equal(terse_group_barrier(group, &fault), TERSE_BROKEN);
+    assert_int_equal(fault.rank, -1);
+    terse_group_destroy(group);
+}
+
+static void refusals_change_nothing(void **state)
+{
+    struct moody moody = {TERSE_UNSUPPORTED, -1, 0, 0};
+    terse_group *group;
+    terse_fault fault = {0};
+    uint64_t said = 1;
+    (void)state;
+    assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 3, &group), TERSE_OK);
+    assert_int_equal(terse_group_barrier(group, &fault), TERSE_UNSUPPORTED);
+    assert_string_equal(fault.text, "the cable is out");
+    terse_group_traffic(group, &said, NULL);
+    assert_int_equal(said, 0);
+    moody.answer = TERSE_OK;
+    assert_int_equal(terse_group_barrier(group, &fault), TERSE_OK);
+    assert_int_equal(moody.abandoned, 0);
+    terse_group_destroy(group);
+}
+
+static void leaving_with_requests_abandons_them(void **state)
+{
+    struct moody moody = {TERSE_OK, -1, 0, 0};
+    terse_group *group;
+    terse_request request;
+    (void)state;
+    assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 3, &group), TERSE_OK);
+    assert_int_equal(terse_group_post_barrier(group, &request, NULL), TERSE_OK);
+    terse_group_destroy(group);
+    assert_int_equal(moody.abandoned, 1);
+    assert_int_equal(moody.destroyed, 1);
+}
+
+static void incomplete_tables_are_refused(void **state)
+{
+    struct moody moody = {TERSE_OK, -1, 0, 0};
+    terse_group *group;
+    terse_group_ops ops = moody_ops;
+    (void)state;
+    ops.size = 8;
+    assert_int_equal(terse_group_callbacks(&ops, &moody, 0, 1, &group), TERSE_BAD_ARGUMENT);
+    ops = moody_ops;
+    ops.wait = NULL;
+    assert_int_equal(terse_group_callbacks(&ops, &moody, 0, 1, &group), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 1, &group), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 0, 0, &group), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 0, TERSE_MAX_WORKERS + 1, &group),
+                     TERSE_BAD_ARGUMENT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sockets_do_every_check),
+        cmocka_unit_test(sockets_name_who_is_late_or_gone),
+        cmocka_unit_test(blocking_post_does_every_check),
+        cmocka_unit_test(failures_end_the_group_once),
+        cmocka_unit_test(a_rank_that_is_none_is_not_named),
+        cmocka_unit_test(refusals_change_nothing),
+        cmocka_unit_test(leaving_with_requests_abandons_them),
+        cmocka_unit_test(incomplete_tables_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+#include "group/sockets.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 8 };
+
+/* What is still to pass between this seat and one other for one request. */
+struct stream {
+    const char *send_at;
+    char *recv_at;
+    size_t send_left;
+    size_t recv_left;
+};
+
+struct engine {
+    int sockets[MOST]; /* to each rank; -1 for itself */
+    uint32_t rank;
+    uint32_t workers;
+    struct stream streams[TERSE_MAX_REQUESTS][MOST];
+    uint32_t queue[TERSE_MAX_REQUESTS]; /* slots in the order of their posts, oldest first */
+    uint32_t queued;
+};
+
+static terse_status post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+{
+    struct engine *const engine = context;
+    (void)rank;
+    for (uint32_t r = 0; r < engine->workers; r++)
+        engine->streams[slot][r] = (struct stream){swap->send_at[r], swap->recv_at[r],
+                                                   swap->send_len[r], swap->recv_len[r]};
+    engine->queue[engine->queued++] = slot;
+    return TERSE_OK;
+}
+
+static int is_over(const struct engine *engine, uint32_t slot)
+{
+    for (uint32_t r = 0; r < engine->workers; r++)
+        if (engine->streams[slot][r].send_left || engine->streams[slot][r].recv_left)
+            return 0;
+    return 1;
+}
+
+/* The streams to one rank are used one after the other, so bytes need no labels. */
+static struct stream *first_to_send(struct engine *engine, uint32_t r)
+{
+    for (uint32_t i = 0; i < engine->queued; i++)
+        if (engine->streams[engine->queue[i]][r].send_left)
+            return &engine->streams[engine->queue[i]][r];
+    return NULL;
+}
+
+static struct stream *first_to_recv(struct engine *engine, uint32_t r)
+{
+    for (uint32_t i = 0; i < engine->queued; i++)
+        if (engine->streams[engine->queue[i]][r].recv_left)
+            return &engine->streams[engine->queue[i]][r];
+    return NULL;
+}
+
+/* Moves what can move without waiting. 0: rank r is gone. */
+static int move(struct engine *engine, uint32_t r)
+{
+    struct stream *stream;
+    while ((stream = first_to_send(engine, r)) != NULL) {
+        const ssize_t n = send(engine->sockets[r], stream->send_at, stream->send_left,
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0)
+            break; /* full, or gone: then recv tells */
+        stream->send_at += n;
+        stream->send_left -= (size_t)n;
+    }
+    while ((stream = first_to_recv(engine, r)) != NULL) {
+        const ssize_t n =
+            recv(engine->sockets[r], stream->recv_at, stream->recv_left, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+            return 0;
+        if (n < 0)
+            break;
+        stream->recv_at += n;
+        stream->recv_left -= (size_t)n;
+    }
+    return 1;
+}
+
+static void forget(struct engine *engine, uint32_t slot)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < engine->queued; i++)
+        if (engine->queue[i] != slot)
+            engine->queue[kept++] = engine->queue[i];
+    engine->queued = kept;
+}
+
+static terse_status test(void *context, uint32_t slot, int *done, int32_t *rank)
+{
+    struct engine *const engine = context;
+    for (uint32_t r = 0; r < engine->workers; r++)
+        if (r != engine->rank && !move(engine, r)) {
+            *rank = (int32_t)r;
+            return TERSE_BROKEN;
+        }
+    *done = is_over(engine, slot);
+    if (*done)
+        forget(engine, slot);
+    return TERSE_OK;
+}
+
+static uint64_t nanoseconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void sleep_until_something_can_move(struct engine *engine)
+{
+    struct pollfd polled[MOST];
+    nfds_t count = 0;
+    for (uint32_t r = 0; r < engine->workers; r++) {
+        const short in = first_to_recv(engine, r) ? POLLIN : 0;
+        const short out = first_to_send(engine, r) ? POLLOUT : 0;
+        if (in || out)
+            polled[count++] = (struct pollfd){engine->sockets[r], (short)(in | out), 0};
+    }
+    (void)poll(polled, count, 20);
+}
+
+static terse_status wait_for(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
+{
+    struct engine *const engine = context;
+    const uint64_t end = nanoseconds_now() + nanoseconds;
+    int done = 0;
+    terse_status status = test(context, slot, &done, rank);
+    while (!status && !done) {
+        if (nanoseconds_now() > end) {
+            for (uint32_t r = engine->workers; r-- > 0;)
+                if (engine->streams[slot][r].recv_left)
+                    *rank = (int32_t)r;
+            return TERSE_LATE;
+        }
+        sleep_until_something_can_move(engine);
+        status = test(context, slot, &done, rank);
+    }
+    return status;
+}
+
+static void destroy(void *context)
+{
+    struct engine *const engine = context;
+    for (uint32_t r = 0; r < engine->workers; r++)
+        if (engine->sockets[r] >= 0)
+            (void)close(engine->sockets[r]);
+    free(engine);
+}
+
+static int connect_all(struct engine **engines, uint32_t workers)
+{
+    for (uint32_t a = 0; a < workers; a++)
+        for (uint32_t b = 0; b < a; b++) {
+            int pair[2];
+            if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+                return 0;
+            engines[a]->sockets[b] = pair[0];
+            engines[b]->sockets[a] = pair[1];
+        }
+    return 1;
+}
+
+int sockets_open(uint32_t workers, terse_group **seats)
+{
+    static const terse_group_ops ops = {
+        .size = sizeof ops, .post = post, .test = test, .wait = wait_for, .destroy = destroy};
+    struct engine *engines[MOST];
+    if (workers > MOST)
+        return 0;
+    for (uint32_t r = 0; r < workers; r++) {
+        engines[r] = calloc(1, sizeof *engines[r]);
+        if (!engines[r])
+            return 0;
+        engines[r]->rank = r;
+        engines[r]->workers = workers;
+        for (uint32_t i = 0; i < MOST; i++)
+            engines[r]->sockets[i] = -1;
+    }
+    if (!connect_all(engines, workers))
+        return 0;
+    for (uint32_t r = 0; r < workers; r++)
+        if (terse_group_callbacks(&ops, engines[r], r, workers, &seats[r]))
+            return 0;
+    return 1;
+}
