@@ -1,0 +1,292 @@
+/* A bucket: its codec, its mail, and what every combine does with them. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/fault.h"
+#include "combine/combine.h"
+
+/* ---- time ---- */
+
+uint64_t tsi_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void tsi_clock(struct tsi_room *room, int station, uint64_t *from)
+{
+    const uint64_t now = tsi_now();
+    room->nanoseconds[station] += now - *from;
+    *from = now;
+}
+
+/* ---- creation ---- */
+
+static terse_status create_codec(struct tsi_bucket *bucket, terse_fault *fault)
+{
+    const struct tsi_room *const room = bucket->room;
+    struct tsi_piece *const piece =
+        calloc((size_t)bucket->tensor_count * room->workers + 1, sizeof *piece);
+    bucket->owned = calloc(room->workers, sizeof *bucket->owned);
+    if (!piece || !bucket->owned) {
+        free(piece);
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    }
+    const uint32_t pieces = tsi_cut(room->layout, bucket->ops->cut, bucket->first_tensor,
+                                    bucket->tensor_count, room->workers, piece, bucket->owned);
+    const terse_status status = tsi_codec_create(room->codec_spec, room->layout, piece, pieces,
+                                                 &room->codec_options, &bucket->codec, fault);
+    free(piece);
+    return status;
+}
+
+static void measure(struct tsi_bucket *bucket)
+{
+    for (uint32_t t = 0; t < bucket->tensor_count; t++) {
+        const struct tsi_piece whole =
+            tsi_layout_piece(bucket->room->layout, bucket->first_tensor + t);
+        if (t == 0)
+            bucket->first = whole.offset;
+        bucket->count += whole.count;
+    }
+}
+
+terse_status tsi_bucket_create(struct tsi_room *room, const struct tsi_combine_ops *ops,
+                               uint32_t first_tensor, uint32_t tensor_count,
+                               struct tsi_bucket **out, terse_fault *fault)
+{
+    struct tsi_bucket *const bucket = calloc(1, sizeof *bucket);
+    if (!bucket)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    bucket->room = room;
+    bucket->ops = ops;
+    bucket->first_tensor = first_tensor;
+    bucket->tensor_count = tensor_count;
+    measure(bucket);
+    terse_status status = create_codec(bucket, fault);
+    if (status == TERSE_OK) {
+        status = ops->create(bucket);
+        if (status != TERSE_OK)
+            (void)tsi_fail(fault, status, 0, "out of memory");
+    }
+    if (status != TERSE_OK) {
+        tsi_bucket_destroy(bucket);
+        return status;
+    }
+    *out = bucket;
+    return TERSE_OK;
+}
+
+void tsi_bucket_destroy(struct tsi_bucket *bucket)
+{
+    if (!bucket)
+        return;
+    tsi_mail_destroy(&bucket->there);
+    tsi_mail_destroy(&bucket->back);
+    free(bucket->sum_scratch);
+    free(bucket->tied);
+    free(bucket->ballot);
+    free(bucket->owned);
+    terse_codec_destroy(bucket->codec);
+    free(bucket);
+}
+
+terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int32_t rank)
+{
+    if (status != TERSE_OK && bucket->status == TERSE_OK) {
+        bucket->status = status;
+        bucket->cause = bucket->fault;
+        bucket->cause.rank = rank;
+    }
+    return status;
+}
+
+/* ---- pieces ---- */
+
+uint64_t tsi_pieces_elements(const struct tsi_bucket *bucket, struct tsi_pieces pieces)
+{
+    uint64_t count = 0;
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
+        count += bucket->codec->piece[i].count;
+    return count;
+}
+
+void tsi_zero_pieces(const struct tsi_bucket *bucket, struct tsi_pieces pieces, float *floats)
+{
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        memset(floats + piece->offset, 0, piece->count * sizeof *floats);
+    }
+}
+
+/* ---- mail ---- */
+
+static size_t frame_cap(const struct tsi_bucket *bucket, struct tsi_pieces pieces)
+{
+    return pieces.count == 0 ? 0 : TSI_PART_EXTRA + tsi_codec_bound(bucket->codec, 0, pieces);
+}
+
+/* There: a frame for each owner's pieces; everybody's frames for one's own. Back: the one frame of
+ * one's own pieces to all; the owners' frames. */
+terse_status tsi_mail_create(struct tsi_bucket *bucket, struct tsi_mail *mail, int back)
+{
+    const uint32_t workers = bucket->room->workers;
+    const struct tsi_pieces mine = bucket->owned[bucket->room->rank];
+    size_t len = back ? frame_cap(bucket, mine) : 0;
+    mail->send_at = calloc(workers, sizeof *mail->send_at);
+    mail->recv_at = calloc(workers, sizeof *mail->recv_at);
+    mail->send_cap = calloc(workers, sizeof *mail->send_cap);
+    mail->recv_cap = calloc(workers, sizeof *mail->recv_cap);
+    if (!mail->send_at || !mail->recv_at || !mail->send_cap || !mail->recv_cap)
+        return TERSE_NO_MEMORY;
+    for (uint32_t r = 0; r < workers; r++) {
+        mail->send_cap[r] = frame_cap(bucket, back ? mine : bucket->owned[r]);
+        mail->recv_cap[r] = frame_cap(bucket, back ? bucket->owned[r] : mine);
+        len += mail->recv_cap[r] + (back ? 0 : mail->send_cap[r]);
+    }
+    mail->memory = calloc(len + 1, 1);
+    if (!mail->memory)
+        return TERSE_NO_MEMORY;
+    uint8_t *at = mail->memory + (back ? mail->send_cap[0] : 0);
+    for (uint32_t r = 0; r < workers; r++) {
+        mail->send_at[r] = back ? mail->memory : at;
+        at += back ? 0 : mail->send_cap[r];
+        mail->recv_at[r] = at;
+        at += mail->recv_cap[r];
+    }
+    return TERSE_OK;
+}
+
+void tsi_mail_destroy(struct tsi_mail *mail)
+{
+    free(mail->memory);
+    free(mail->send_at);
+    free(mail->recv_at);
+    free(mail->send_cap);
+    free(mail->recv_cap);
+    *mail = (struct tsi_mail){0};
+}
+
+terse_status tsi_mail_post(struct tsi_bucket *bucket, struct tsi_mail *mail)
+{
+    uint64_t from = tsi_now();
+    const terse_swap swap = {(const void *const *)mail->send_at, mail->send_cap, mail->recv_at,
+                             mail->recv_cap};
+    const terse_status status =
+        terse_group_post_swap(bucket->room->group, &swap, &bucket->request, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+}
+
+terse_status tsi_mail_wait(struct tsi_bucket *bucket)
+{
+    uint64_t from = tsi_now();
+    const terse_status status =
+        terse_group_wait(bucket->room->group, bucket->request, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+}
+
+/* ---- saying and hearing ---- */
+
+static struct tsi_part part_of(const struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                               terse_draw draw)
+{
+    return (struct tsi_part){.round = bucket->round,
+                             .draw = draw,
+                             .first = bucket->first,
+                             .count = tsi_pieces_elements(bucket, pieces)};
+}
+
+terse_draw tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner)
+{
+    terse_draw draw = bucket->room->draw;
+    draw.worker = bucket->room->workers + owner;
+    return draw;
+}
+
+/* Encodes `in` (taking, where `take`) and seals it. */
+static terse_status say(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+                        const float *in, float *take, uint8_t *frame)
+{
+    const struct tsi_part part = part_of(bucket, pieces, draw);
+    uint64_t from = tsi_now();
+    size_t len = 0;
+    const terse_status status =
+        tsi_codec_encode(bucket->codec, bucket->round, &draw, pieces, in, take,
+                         frame + TERSE_FRAME_HEADER_LEN, SIZE_MAX, &len);
+    tsi_clock(bucket->room, TERSE_STATION_ENCODE, &from);
+    if (status != TERSE_OK) {
+        tsi_part_void(frame);
+        return tsi_bucket_fail(bucket, status, (int32_t)bucket->room->rank);
+    }
+    tsi_part_seal(bucket->codec, &part, len, frame);
+    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    return TERSE_OK;
+}
+
+terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pieces, uint8_t *frame)
+{
+    const struct tsi_room *const room = bucket->room;
+    return say(bucket, pieces, room->draw, room->memory ? room->memory : room->gradient,
+               room->memory, frame);
+}
+
+terse_status tsi_say_back(struct tsi_bucket *bucket, uint8_t *frame)
+{
+    const struct tsi_room *const room = bucket->room;
+    return say(bucket, bucket->owned[room->rank], tsi_owner_draw(bucket, room->rank),
+               room->owner_memory ? room->owner_memory : room->sum, room->owner_memory, frame);
+}
+
+terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+                      int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
+{
+    const struct tsi_part part = part_of(bucket, pieces, draw);
+    const uint8_t *payload = NULL;
+    size_t len = 0;
+    uint64_t from = tsi_now();
+    if (pieces.count == 0)
+        return TERSE_OK;
+    terse_status status =
+        tsi_part_open(bucket->codec, &part, frame, cap, &payload, &len, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    if (status == TERSE_OK)
+        status = tsi_codec_decode_add(bucket->codec, bucket->round, &draw, pieces, payload, len,
+                                      out, &bucket->fault);
+    tsi_clock(bucket->room, station, &from);
+    /* who sent nothing knows why and says so itself */
+    return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : rank);
+}
+
+/* ---- to the owners and back ---- */
+
+terse_status tsi_mail_both(struct tsi_bucket *bucket)
+{
+    const terse_status status = tsi_mail_create(bucket, &bucket->there, 0);
+    return status == TERSE_OK ? tsi_mail_create(bucket, &bucket->back, 1) : status;
+}
+
+/* A failure is noted and the mail goes all the same, so that nobody waits: the agreement tells. */
+terse_status tsi_say_to_owners(struct tsi_bucket *bucket)
+{
+    for (uint32_t r = 0; r < bucket->room->workers; r++)
+        if (bucket->owned[r].count > 0)
+            (void)!tsi_say(bucket, bucket->owned[r], bucket->there.send_at[r]);
+    return tsi_mail_post(bucket, &bucket->there);
+}
+
+terse_status tsi_hear_owners(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    terse_status status = tsi_mail_wait(bucket);
+    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
+        tsi_zero_pieces(bucket, bucket->owned[r], room->sum);
+        status = tsi_hear(bucket, bucket->owned[r], tsi_owner_draw(bucket, r), (int32_t)r,
+                          bucket->back.recv_at[r], bucket->back.recv_cap[r], room->sum,
+                          TERSE_STATION_DECODE);
+    }
+    return status;
+}

@@ -1,0 +1,146 @@
+/* How what workers said becomes one answer. A combine works on one bucket in three moves, so that
+ * several buckets can be under way: post (say it), turn (what the owner does with what it heard),
+ * finish (hear what came back). One file per combine, one ops table each, listed in registry.c. */
+#ifndef TSI_COMBINE_H
+#define TSI_COMBINE_H
+
+#include <terse/exchange.h>
+
+#include "codec/object.h"
+#include "wire/part.h"
+
+/* What all buckets of an exchange share. */
+struct tsi_room {
+    terse_group *group;
+    uint32_t rank;
+    uint32_t workers;
+    terse_layout *layout;
+    const char *codec_spec;
+    terse_codec_about about;
+    terse_codec_options codec_options;
+    terse_draw draw;       /* of this worker, this step */
+    float *memory;         /* error memory; NULL without */
+    float *owner_memory;   /* of what this worker sends back as an owner; NULL without */
+    float *sum;            /* the answer grows here; a flat buffer */
+    const float *gradient; /* what is said without memory */
+    int tie_coin;
+    uint64_t nanoseconds[TERSE_STATIONS];
+};
+
+struct tsi_combine_ops;
+
+/* Frames that are swapped: one to (from) each worker. `cap` bytes travel, whatever the frame needs.
+ */
+struct tsi_mail {
+    uint8_t *memory;
+    void **send_at;
+    void **recv_at;
+    size_t *send_cap;
+    size_t *recv_cap;
+};
+
+struct tsi_bucket {
+    struct tsi_room *room;
+    const struct tsi_combine_ops *ops;
+    uint32_t first_tensor;
+    uint32_t tensor_count;
+    terse_codec *codec;
+    struct tsi_pieces *owned; /* by rank: the pieces it answers for */
+    uint64_t first;           /* element where the bucket starts */
+    uint64_t count;
+    struct tsi_mail there; /* worker to owner */
+    struct tsi_mail back;  /* owner to worker */
+    terse_request request;
+    terse_sum sum; /* reduce */
+    float *sum_scratch;
+    uint8_t *tied;          /* vote: where there is no majority */
+    const uint8_t **ballot; /* vote: the payloads of all */
+    uint32_t round;
+    size_t said_len;     /* of this worker's own payload, all owners together */
+    int answered;        /* as an owner, in this step */
+    int copied;          /* the exchange holds copies of the memories before this step */
+    terse_fault fault;   /* of the call at hand */
+    terse_status status; /* the first failure of this step, and its cause */
+    terse_fault cause;
+};
+
+enum tsi_cut {
+    TSI_CUT_WHOLE,  /* whole tensors, nobody owns them */
+    TSI_CUT_SLICES, /* every rank owns a slice of every tensor */
+    TSI_CUT_SERVER, /* rank 0 owns all */
+};
+
+struct tsi_combine_ops {
+    const char *name;
+    const char *summary;
+    enum tsi_cut cut;
+    int mean; /* finish leaves the sum, still to be divided by the workers */
+
+    /* NULL if this codec can be combined so, else why not. */
+    const char *(*refuses)(const terse_codec_about *codec);
+
+    terse_status (*create)(struct tsi_bucket *bucket); /* buffers beyond the codec */
+    terse_status (*post)(struct tsi_bucket *bucket);
+    terse_status (*turn)(struct tsi_bucket *bucket);
+    terse_status (*finish)(struct tsi_bucket *bucket);
+    /* Puts back into the memories what post and turn took. */
+    void (*undo)(struct tsi_bucket *bucket);
+};
+
+extern const struct tsi_combine_ops tsi_combine_reduce;
+extern const struct tsi_combine_ops tsi_combine_gather;
+extern const struct tsi_combine_ops tsi_combine_shard;
+extern const struct tsi_combine_ops tsi_combine_vote;
+extern const struct tsi_combine_ops tsi_combine_server;
+extern const struct tsi_combine_ops *const tsi_combines[];
+extern const size_t tsi_combine_count;
+
+/* ---- buckets ---- */
+
+TERSE_CHECK terse_status tsi_bucket_create(struct tsi_room *room, const struct tsi_combine_ops *ops,
+                                           uint32_t first_tensor, uint32_t tensor_count,
+                                           struct tsi_bucket **out, terse_fault *fault);
+void tsi_bucket_destroy(struct tsi_bucket *bucket);
+
+/* Nanoseconds since some start; tsi_clock adds those since *from to a station and moves *from. */
+uint64_t tsi_now(void);
+void tsi_clock(struct tsi_room *room, int station, uint64_t *from);
+
+/* ---- what the combines share ---- */
+
+/* Cuts tensors first .. first+count-1 into pieces, owner by owner. `piece` has room for
+ * tensors * workers, `owned` for workers. Returns the number of pieces. */
+uint32_t tsi_cut(const terse_layout *layout, enum tsi_cut cut, uint32_t first, uint32_t count,
+                 uint32_t workers, struct tsi_piece *piece, struct tsi_pieces *owned);
+
+uint64_t tsi_pieces_elements(const struct tsi_bucket *bucket, struct tsi_pieces pieces);
+
+/* Says `pieces` of the gradient (taking from memory where there is one) into a frame. */
+TERSE_CHECK terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                                 uint8_t *frame);
+/* Opens the frame that `rank` said with `draw` and adds what it says to `out`. */
+TERSE_CHECK terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                                  terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
+                                  float *out, int station);
+/* As an owner, says the mean in room->sum back (with memory where there is one). */
+TERSE_CHECK terse_status tsi_say_back(struct tsi_bucket *bucket, uint8_t *frame);
+/* Draws of an owner differ from those of a worker. */
+terse_draw tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner);
+
+TERSE_CHECK terse_status tsi_mail_create(struct tsi_bucket *bucket, struct tsi_mail *mail,
+                                         int back);
+void tsi_mail_destroy(struct tsi_mail *mail);
+TERSE_CHECK terse_status tsi_mail_post(struct tsi_bucket *bucket, struct tsi_mail *mail);
+TERSE_CHECK terse_status tsi_mail_wait(struct tsi_bucket *bucket);
+
+/* What shard, server and vote share: mail both ways, the first move and the last. */
+TERSE_CHECK terse_status tsi_mail_both(struct tsi_bucket *bucket);
+terse_status tsi_say_to_owners(struct tsi_bucket *bucket);
+terse_status tsi_hear_owners(struct tsi_bucket *bucket);
+
+void tsi_zero_pieces(const struct tsi_bucket *bucket, struct tsi_pieces pieces, float *floats);
+
+/* Notes a failure of this bucket and hands it on. */
+terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int32_t rank);
+
+#endif

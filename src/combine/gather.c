@@ -1,0 +1,61 @@
+/* gather: everybody hears everybody, in rank order. Exact for sparse payloads (the union comes
+ * back); K-1 payloads per worker, so for small groups or small payloads. */
+#include "combine/combine.h"
+
+static const char *refuses(const terse_codec_about *codec)
+{
+    return codec->rounds > 1 ? "it needs the sum of its first round" : NULL;
+}
+
+static terse_status create(struct tsi_bucket *bucket)
+{
+    return tsi_mail_create(bucket, &bucket->back, 1);
+}
+
+static terse_status post(struct tsi_bucket *bucket)
+{
+    const struct tsi_pieces all = bucket->owned[bucket->room->rank];
+    (void)!tsi_say(bucket, all, bucket->back.memory); /* noted; the agreement tells */
+    return tsi_mail_post(bucket, &bucket->back);
+}
+
+static terse_status turn(struct tsi_bucket *bucket)
+{
+    return tsi_mail_wait(bucket);
+}
+
+static terse_status finish(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    terse_status status = TERSE_OK;
+    tsi_zero_pieces(bucket, bucket->owned[room->rank], room->sum);
+    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
+        terse_draw draw = room->draw;
+        draw.worker = r;
+        status = tsi_hear(bucket, bucket->owned[r], draw, (int32_t)r, bucket->back.recv_at[r],
+                          bucket->back.recv_cap[r], room->sum, TERSE_STATION_DECODE);
+    }
+    return status;
+}
+
+static void undo(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    if (room->memory)
+        (void)!tsi_hear(bucket, bucket->owned[room->rank], room->draw, (int32_t)room->rank,
+                        bucket->back.memory, bucket->back.send_cap[0], room->memory,
+                        TERSE_STATION_MEMORY);
+}
+
+const struct tsi_combine_ops tsi_combine_gather = {
+    .name = "gather",
+    .summary = "everybody hears everybody: K-1 payloads per worker, exact for sparse payloads",
+    .cut = TSI_CUT_WHOLE,
+    .mean = 1,
+    .refuses = refuses,
+    .create = create,
+    .post = post,
+    .turn = turn,
+    .finish = finish,
+    .undo = undo,
+};

@@ -1,0 +1,106 @@
+/* reduce: payloads are floats that add up, so they are summed on the way, in rank order, and heard
+ * once. 2(K-1)/K payloads per worker. The sum is the group's; it travels without frames. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "combine/combine.h"
+
+static const char *refuses(const terse_codec_about *codec)
+{
+    return codec->traits & TERSE_CODEC_ADDITIVE ? NULL : "its payloads do not add up";
+}
+
+static size_t payload_cap(const struct tsi_bucket *bucket)
+{
+    size_t cap = 0;
+    for (uint32_t round = 0; round < bucket->room->about.rounds; round++) {
+        const size_t bound = terse_codec_payload_bound(bucket->codec, round);
+        cap = bound > cap ? bound : cap;
+    }
+    return cap;
+}
+
+/* there.memory holds this worker's own payload, back.memory the sum. */
+static terse_status create(struct tsi_bucket *bucket)
+{
+    const size_t cap = payload_cap(bucket);
+    bucket->there.memory = malloc(cap + 1);
+    bucket->back.memory = malloc(cap + 1);
+    bucket->sum_scratch = malloc(
+        (terse_group_sum_scratch(bucket->room->group, cap / sizeof(float)) + 1) * sizeof(float));
+    return bucket->there.memory && bucket->back.memory && bucket->sum_scratch ? TERSE_OK
+                                                                              : TERSE_NO_MEMORY;
+}
+
+static struct tsi_pieces all_of(const struct tsi_bucket *bucket)
+{
+    return bucket->owned[bucket->room->rank];
+}
+
+static terse_status post(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    uint64_t from = tsi_now();
+    const float *const in = room->memory ? room->memory : room->gradient;
+    terse_status status =
+        tsi_codec_encode(bucket->codec, bucket->round, &room->draw, all_of(bucket), in,
+                         room->memory, bucket->there.memory, SIZE_MAX, &bucket->said_len);
+    if (status != TERSE_OK) { /* say nothing, so that nobody waits; the agreement tells */
+        (void)tsi_bucket_fail(bucket, status, (int32_t)room->rank);
+        bucket->said_len = tsi_codec_bound(bucket->codec, bucket->round, all_of(bucket));
+        memset(bucket->there.memory, 0, bucket->said_len);
+    }
+    memcpy(bucket->back.memory, bucket->there.memory, bucket->said_len);
+    tsi_clock(room, TERSE_STATION_ENCODE, &from);
+    status = terse_group_sum_post(room->group, (float *)(void *)bucket->back.memory,
+                                  bucket->said_len / sizeof(float), bucket->sum_scratch,
+                                  &bucket->sum, &bucket->fault);
+    tsi_clock(room, TERSE_STATION_GROUP, &from);
+    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+}
+
+static terse_status turn(struct tsi_bucket *bucket)
+{
+    uint64_t from = tsi_now();
+    const terse_status status =
+        terse_group_sum_turn(bucket->room->group, &bucket->sum, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+}
+
+static terse_status finish(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    uint64_t from = tsi_now();
+    terse_status status = terse_group_sum_wait(room->group, &bucket->sum, &bucket->fault);
+    tsi_clock(room, TERSE_STATION_GROUP, &from);
+    if (status != TERSE_OK)
+        return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+    if (bucket->round == 0)
+        memset(room->sum + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+    status = tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
+                                  bucket->back.memory, bucket->said_len, room->sum, &bucket->fault);
+    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    return tsi_bucket_fail(bucket, status, -1);
+}
+
+static void undo(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    if (room->memory && bucket->round + 1 == room->about.rounds)
+        (void)!tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
+                                    bucket->there.memory, bucket->said_len, room->memory, NULL);
+}
+
+const struct tsi_combine_ops tsi_combine_reduce = {
+    .name = "reduce",
+    .summary = "payloads add up on the way: 2(K-1)/K payloads per worker",
+    .cut = TSI_CUT_WHOLE,
+    .mean = 1,
+    .refuses = refuses,
+    .create = create,
+    .post = post,
+    .turn = turn,
+    .finish = finish,
+    .undo = undo,
+};

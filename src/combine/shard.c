@@ -1,0 +1,110 @@
+/* shard: every rank is the server of a slice of every tensor. It hears its slice from all, takes
+ * the mean, says that again (with its own error memory where the codec is contractive, so that
+ * nothing is lost on the way back either) and all hear the owners. 2(K-1)/K payloads per worker.
+ * server: the same with one owner, the papers' parameter server. */
+#include "combine/combine.h"
+
+static const char *refuses(const terse_codec_about *codec)
+{
+    if (codec->rounds > 1)
+        return "it needs the sum of its first round";
+    if (!(codec->traits & (TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_UNBIASED)))
+        return "what comes back would be neither unbiased nor remembered";
+    return NULL;
+}
+
+/* The mean of what was heard, added to what earlier steps left unsaid. */
+static void take_mean(struct tsi_bucket *bucket, float sign)
+{
+    struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces mine = bucket->owned[room->rank];
+    const float part = 1.0f / (float)room->workers;
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        float *const sum = room->sum + piece->offset;
+        float *const owner = room->owner_memory ? room->owner_memory + piece->offset : NULL;
+        for (size_t j = 0; j < piece->count; j++) {
+            if (owner)
+                owner[j] += sign * (sum[j] * part);
+            else
+                sum[j] *= part;
+        }
+    }
+}
+
+/* What all said about this rank's slice, in rank order, into the sum. */
+static terse_status hear_all(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces mine = bucket->owned[room->rank];
+    terse_status status = TERSE_OK;
+    uint64_t from = tsi_now();
+    tsi_zero_pieces(bucket, mine, room->sum);
+    tsi_clock(room, TERSE_STATION_COMBINE, &from);
+    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
+        terse_draw draw = room->draw;
+        draw.worker = r;
+        status = tsi_hear(bucket, mine, draw, (int32_t)r, bucket->there.recv_at[r],
+                          bucket->there.recv_cap[r], room->sum, TERSE_STATION_COMBINE);
+    }
+    return status;
+}
+
+static terse_status turn(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces mine = bucket->owned[room->rank];
+    terse_status status = tsi_mail_wait(bucket);
+    if (status != TERSE_OK)
+        return status;
+    status = hear_all(bucket);
+    uint64_t from = tsi_now();
+    if (status == TERSE_OK && mine.count > 0) {
+        take_mean(bucket, 1.0f);
+        tsi_clock(room, TERSE_STATION_COMBINE, &from);
+        bucket->answered = tsi_say_back(bucket, bucket->back.memory) == TERSE_OK;
+    } else if (mine.count > 0) {
+        tsi_part_void(bucket->back.memory);
+    }
+    return tsi_mail_post(bucket, &bucket->back);
+}
+
+static void undo(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    for (uint32_t r = 0; room->memory && r < room->workers; r++)
+        (void)!tsi_hear(bucket, bucket->owned[r], room->draw, (int32_t)room->rank,
+                        bucket->there.send_at[r], bucket->there.send_cap[r], room->memory,
+                        TERSE_STATION_MEMORY);
+    if (!room->owner_memory || !bucket->answered)
+        return;
+    (void)!tsi_hear(bucket, bucket->owned[room->rank], tsi_owner_draw(bucket, room->rank),
+                    (int32_t)room->rank, bucket->back.memory, bucket->back.send_cap[0],
+                    room->owner_memory, TERSE_STATION_MEMORY);
+    if (hear_all(bucket) == TERSE_OK)
+        take_mean(bucket, -1.0f);
+}
+
+const struct tsi_combine_ops tsi_combine_shard = {
+    .name = "shard",
+    .summary = "every rank is the server of a slice: 2(K-1)/K payloads per worker",
+    .cut = TSI_CUT_SLICES,
+    .refuses = refuses,
+    .create = tsi_mail_both,
+    .post = tsi_say_to_owners,
+    .turn = turn,
+    .finish = tsi_hear_owners,
+    .undo = undo,
+};
+
+const struct tsi_combine_ops tsi_combine_server = {
+    .name = "server",
+    .summary = "rank 0 is the server of everything: a payload up and one down",
+    .cut = TSI_CUT_SERVER,
+    .refuses = refuses,
+    .create = tsi_mail_both,
+    .post = tsi_say_to_owners,
+    .turn = turn,
+    .finish = tsi_hear_owners,
+    .undo = undo,
+};

@@ -1,0 +1,226 @@
+/* vote: the majority of the workers' signs, one bit both ways (Bernstein et al., ICLR 2019). Every
+ * rank counts the votes for its slice. Bits are counted as they came, sixty-four side by side,
+ * never unpacked. 2(K-1)/K payloads per worker. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "combine/combine.h"
+#include "kernels/bind.h"
+
+#define WORDS 64u  /* counted at a time */
+#define PLANES 13u /* bits of a count: up to TERSE_MAX_WORKERS votes */
+#define COINS_PER_DRAW 32u
+
+/* Counters of WORDS * 64 elements: plane p holds bit p of every count. */
+struct tally {
+    uint64_t plane[PLANES][WORDS];
+    unsigned planes; /* in use */
+};
+
+static const char *refuses(const terse_codec_about *codec)
+{
+    return strcmp(codec->name, "sign") == 0 ? NULL : "only signs can be voted on";
+}
+
+static terse_status create(struct tsi_bucket *bucket)
+{
+    const size_t len = tsi_codec_bound(bucket->codec, 0, bucket->owned[bucket->room->rank]);
+    bucket->tied = malloc(len + 1);
+    bucket->ballot = calloc(bucket->room->workers, sizeof *bucket->ballot);
+    return bucket->tied && bucket->ballot ? tsi_mail_both(bucket) : TERSE_NO_MEMORY;
+}
+
+/* ---- counting ---- */
+
+static unsigned planes_for(uint32_t votes)
+{
+    unsigned planes = 1;
+    while (votes >> planes)
+        planes++;
+    return planes;
+}
+
+/* Adds one bit to every counter: a ripple of half adders. */
+static void count_votes(struct tally *tally, const uint64_t *votes)
+{
+    uint64_t carry[WORDS];
+    memcpy(carry, votes, sizeof carry);
+    for (unsigned p = 0; p < tally->planes; p++) {
+        uint64_t *const plane = tally->plane[p];
+        for (size_t i = 0; i < WORDS; i++) {
+            const uint64_t sum = plane[i] ^ carry[i];
+            carry[i] &= plane[i];
+            plane[i] = sum;
+        }
+    }
+}
+
+/* Where the count is above `half`, and where it equals it. */
+static void compare(const struct tally *tally, uint32_t half, uint64_t *above, uint64_t *equal)
+{
+    for (size_t i = 0; i < WORDS; i++) {
+        above[i] = 0;
+        equal[i] = ~UINT64_C(0);
+        for (unsigned p = tally->planes; p-- > 0;) {
+            const uint64_t plane = tally->plane[p][i];
+            const uint64_t bit = half >> p & 1u ? ~UINT64_C(0) : 0;
+            above[i] |= equal[i] & plane & ~bit;
+            equal[i] &= ~(plane ^ bit);
+        }
+    }
+}
+
+/* Majorities of `len` bytes (at most WORDS * 8) at `at` of every ballot, and where there are ties.
+ */
+static void decide(const uint8_t *const *ballot, uint32_t votes, size_t at, size_t len,
+                   uint8_t *majority, uint8_t *tied)
+{
+    struct tally tally;
+    uint64_t words[WORDS];
+    uint64_t above[WORDS];
+    uint64_t equal[WORDS];
+    tally.planes = planes_for(votes);
+    memset(tally.plane, 0, tally.planes * sizeof tally.plane[0]);
+    for (uint32_t r = 0; r < votes; r++) {
+        if (len < sizeof words)
+            memset(words, 0, sizeof words);
+        memcpy(words, ballot[r] + at, len);
+        count_votes(&tally, words);
+    }
+    compare(&tally, votes / 2, above, equal);
+    memcpy(majority, above, len);
+    if (votes % 2 != 0)
+        memset(equal, 0, sizeof equal);
+    memcpy(tied, equal, len);
+}
+
+/* ---- ties ---- */
+
+/* A tied element of a piece is negative where its coin says so. `bits` are the piece's own. */
+static void toss(const struct tsi_bucket *bucket, const struct tsk_table *kernel,
+                 const struct tsi_piece *piece, const uint8_t *tied, uint8_t *bits)
+{
+    const struct tsk_stream stream =
+        tsi_stream_shared(&bucket->room->draw, TSI_DRAW_TIE, piece->tensor);
+    const size_t len = (piece->count + 7) / 8;
+    for (size_t at = 0; at < len; at += TSK_DRAW_GROUP * sizeof(uint32_t)) {
+        uint32_t coins[TSK_DRAW_GROUP];
+        const size_t left = len - at;
+        const uint64_t first = (piece->first + 8 * (uint64_t)at) / COINS_PER_DRAW;
+        kernel->draw_u32(&stream, first, TSK_DRAW_GROUP, coins);
+        const uint8_t *const coin = (const uint8_t *)coins;
+        for (size_t i = 0; i < left && i < sizeof coins; i++)
+            bits[at + i] |= tied[at + i] & coin[i];
+    }
+}
+
+/* Clears the bits behind the last element: an even split of nothing is no tie. */
+static void clear_padding(const struct tsi_piece *piece, uint8_t *bits)
+{
+    if (piece->count % 8 != 0)
+        bits[piece->count / 8] &= (uint8_t)((1u << piece->count % 8) - 1);
+}
+
+static terse_status settle_ties(struct tsi_bucket *bucket, const uint8_t *tied, uint8_t *bits)
+{
+    const struct tsi_pieces mine = bucket->owned[bucket->room->rank];
+    const struct tsk_table *kernel;
+    const terse_status status = tsk_bound(&kernel, NULL);
+    size_t at = 0;
+    for (uint32_t i = mine.first; status == TERSE_OK && i < mine.first + mine.count; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        if (bucket->room->tie_coin)
+            toss(bucket, kernel, piece, tied + at, bits + at);
+        if (piece->count > 0)
+            clear_padding(piece, bits + at);
+        at += (piece->count + 7) / 8;
+    }
+    return status;
+}
+
+/* ---- the three moves ---- */
+
+/* The ballots of all, opened; recv_at then points to their payloads. */
+static terse_status open_ballots(struct tsi_bucket *bucket, const uint8_t **ballot, size_t len)
+{
+    const struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces mine = bucket->owned[room->rank];
+    for (uint32_t r = 0; r < room->workers; r++) {
+        struct tsi_part part = {.round = bucket->round,
+                                .draw = room->draw,
+                                .first = bucket->first,
+                                .count = tsi_pieces_elements(bucket, mine)};
+        size_t heard = 0;
+        part.draw.worker = r;
+        terse_status status =
+            tsi_part_open(bucket->codec, &part, bucket->there.recv_at[r], bucket->there.recv_cap[r],
+                          &ballot[r], &heard, &bucket->fault);
+        if (status == TERSE_OK && heard != len)
+            status = tsi_fail(&bucket->fault, TERSE_BAD_FRAME, 0, "%zu bytes of votes, not %zu",
+                              heard, len);
+        if (status != TERSE_OK)
+            return tsi_bucket_fail(bucket, status,
+                                   tsi_part_is_void(bucket->there.recv_at[r]) ? -1 : (int32_t)r);
+    }
+    return TERSE_OK;
+}
+
+static terse_status count(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces mine = bucket->owned[room->rank];
+    const size_t len = tsi_codec_bound(bucket->codec, 0, mine);
+    const uint8_t **const ballot = bucket->ballot;
+    uint8_t *const bits = bucket->back.memory + TERSE_FRAME_HEADER_LEN;
+    uint8_t *const tied = bucket->tied;
+    const struct tsi_part part = {.round = bucket->round,
+                                  .draw = tsi_owner_draw(bucket, room->rank),
+                                  .first = bucket->first,
+                                  .count = tsi_pieces_elements(bucket, mine)};
+    uint64_t from = tsi_now();
+    terse_status status = open_ballots(bucket, ballot, len);
+    tsi_clock(room, TERSE_STATION_WIRE, &from);
+    for (size_t at = 0; at < len && status == TERSE_OK; at += WORDS * 8) {
+        const size_t block = len - at < WORDS * 8 ? len - at : WORDS * 8;
+        decide(ballot, room->workers, at, block, bits + at, tied + at);
+    }
+    if (status == TERSE_OK)
+        status = settle_ties(bucket, tied, bits);
+    tsi_clock(room, TERSE_STATION_COMBINE, &from);
+    if (status != TERSE_OK) {
+        tsi_part_void(bucket->back.memory);
+        return tsi_bucket_fail(bucket, status, -1);
+    }
+    tsi_part_seal(bucket->codec, &part, len, bucket->back.memory);
+    tsi_clock(room, TERSE_STATION_WIRE, &from);
+    return TERSE_OK;
+}
+
+static terse_status turn(struct tsi_bucket *bucket)
+{
+    const terse_status status = tsi_mail_wait(bucket);
+    if (status != TERSE_OK)
+        return status;
+    if (bucket->owned[bucket->room->rank].count > 0)
+        (void)!count(bucket);
+    return tsi_mail_post(bucket, &bucket->back);
+}
+
+/* Signs are said without memory: nothing was taken. */
+static void undo(struct tsi_bucket *bucket)
+{
+    (void)bucket;
+}
+
+const struct tsi_combine_ops tsi_combine_vote = {
+    .name = "vote",
+    .summary = "the majority of the signs, one bit both ways: 2(K-1)/K payloads per worker",
+    .cut = TSI_CUT_SLICES,
+    .refuses = refuses,
+    .create = create,
+    .post = tsi_say_to_owners,
+    .turn = turn,
+    .finish = tsi_hear_owners,
+    .undo = undo,
+};

@@ -1,0 +1,123 @@
+/* Agreement: small gathers around a step. */
+#include <string.h>
+
+#include "base/fault.h"
+#include "exchange/exchange.h"
+
+static const char *const field_names[TSI_AGREE_FIELDS] = {"status",   "version", "layout",
+                                                          "codec",    "combine", "memory",
+                                                          "tie rule", "seed",    "compare_every"};
+
+/* Gathers `count` numbers of every rank into exchange->heard, rank by rank. */
+static terse_status gather(terse_exchange *exchange, const uint64_t *mine, size_t count,
+                           terse_fault *fault)
+{
+    for (uint32_t r = 0; r < exchange->room.workers; r++) {
+        exchange->heard_at[r] = exchange->heard + r * count;
+        exchange->heard_len[r] = count * sizeof *mine;
+    }
+    return terse_group_gather(exchange->room.group, mine, count * sizeof *mine, exchange->heard_at,
+                              exchange->heard_len, fault);
+}
+
+static terse_status blame(terse_fault *fault, terse_status status, int32_t rank, const char *text)
+{
+    (void)tsi_fail(fault, status, 0, "rank %d: %s", rank, text);
+    if (fault)
+        fault->rank = rank;
+    return status;
+}
+
+terse_status tsi_agree_settings(terse_exchange *exchange, terse_status mine, terse_fault *fault)
+{
+    exchange->record[TSI_AGREE_STATUS] = (uint64_t) - (int64_t)mine;
+    terse_fault wire = {0};
+    const terse_status status = gather(exchange, exchange->record, TSI_AGREE_FIELDS, &wire);
+    if (mine != TERSE_OK)
+        return mine; /* its own fault is in place already */
+    if (status != TERSE_OK) {
+        if (fault)
+            *fault = wire;
+        return status;
+    }
+    for (uint32_t r = 0; r < exchange->room.workers; r++) {
+        const uint64_t *const record = exchange->heard + (size_t)r * TSI_AGREE_FIELDS;
+        if (record[TSI_AGREE_STATUS] != 0)
+            return blame(fault, TERSE_MISMATCH, (int32_t)r, "could not make its exchange");
+        for (size_t i = 0; i < TSI_AGREE_FIELDS; i++) {
+            if (record[i] == exchange->heard[i])
+                continue;
+            (void)tsi_fail(fault, TERSE_MISMATCH, 0, "rank %u has another %s than rank 0", r,
+                           field_names[i]);
+            if (fault)
+                fault->rank = (int32_t)r;
+            return TERSE_MISMATCH;
+        }
+    }
+    return TERSE_OK;
+}
+
+/* Sixteen bytes: settings; step and whether the gradient is fit. */
+terse_status tsi_agree_open(terse_exchange *exchange, int ready, int32_t *skipped_by,
+                            terse_fault *fault)
+{
+    const uint64_t mine[2] = {exchange->settings_hash, exchange->step << 1 | (ready ? 1 : 0)};
+    const terse_status status = gather(exchange, mine, 2, fault);
+    *skipped_by = -1;
+    if (status != TERSE_OK)
+        return status;
+    for (uint32_t r = 0; r < exchange->room.workers; r++) {
+        const uint64_t *const header = exchange->heard + (size_t)r * 2;
+        if (header[0] != exchange->settings_hash)
+            return blame(fault, TERSE_MISMATCH, (int32_t)r, "another exchange");
+        if (header[1] >> 1 != exchange->step)
+            return blame(fault, TERSE_MISMATCH, (int32_t)r, "another step");
+        if (!(header[1] & 1) && *skipped_by < 0)
+            *skipped_by = (int32_t)r;
+    }
+    return TERSE_OK;
+}
+
+/* One number: status and the rank to blame. */
+terse_status tsi_agree_close(terse_exchange *exchange, terse_status mine, int32_t blamed,
+                             terse_fault *fault)
+{
+    const uint64_t said = (uint64_t)(uint32_t) - (int32_t)mine << 32 | (uint32_t)blamed;
+    const terse_status status = gather(exchange, &said, 1, fault);
+    if (status != TERSE_OK)
+        return status;
+    terse_status worst = TERSE_OK;
+    int32_t rank = -1;
+    for (uint32_t r = 0; r < exchange->room.workers; r++) {
+        const terse_status theirs = (terse_status) - (int32_t)(uint32_t)(exchange->heard[r] >> 32);
+        if (theirs == TERSE_OK || (worst != TERSE_OK && rank >= 0))
+            continue;
+        worst = theirs;
+        rank = (int32_t)(uint32_t)exchange->heard[r];
+    }
+    if (worst != TERSE_OK)
+        (void)blame(fault, worst, rank, terse_status_text(worst));
+    return worst;
+}
+
+terse_status tsi_agree_hash(terse_exchange *exchange, uint64_t hash, terse_fault *fault)
+{
+    const terse_status status = gather(exchange, &hash, 1, fault);
+    const uint32_t workers = exchange->room.workers;
+    if (status != TERSE_OK)
+        return status;
+    uint32_t fewest = workers;
+    uint32_t odd = 0;
+    for (uint32_t r = 0; r < workers; r++) {
+        uint32_t alike = 0;
+        for (uint32_t other = 0; other < workers; other++)
+            alike += exchange->heard[r] == exchange->heard[other];
+        if (alike < fewest) {
+            fewest = alike;
+            odd = r;
+        }
+    }
+    if (fewest == workers)
+        return TERSE_OK;
+    return blame(fault, TERSE_MISMATCH, (int32_t)odd, "its result differs from that of others");
+}

@@ -1,0 +1,96 @@
+/* The exchange object: made by all workers together, and what it can be asked. */
+#include "exchange/exchange.h"
+
+#include <stdlib.h>
+
+#include "base/fault.h"
+
+/* ---- creation ---- */
+
+static terse_status create_seat(terse_exchange *exchange, terse_group *group)
+{
+    const uint32_t workers = terse_group_workers(group);
+    exchange->room.group = group;
+    exchange->room.rank = terse_group_rank(group);
+    exchange->room.workers = workers;
+    exchange->room.draw.worker = exchange->room.rank;
+    exchange->heard = calloc((size_t)workers * TSI_AGREE_FIELDS, sizeof *exchange->heard);
+    exchange->heard_at = calloc(workers, sizeof *exchange->heard_at);
+    exchange->heard_len = calloc(workers, sizeof *exchange->heard_len);
+    return exchange->heard && exchange->heard_at && exchange->heard_len ? TERSE_OK
+                                                                        : TERSE_NO_MEMORY;
+}
+
+terse_status terse_exchange_create(terse_group *group, const terse_layout *layout,
+                                   const terse_exchange_options *options, terse_exchange **out,
+                                   terse_fault *fault)
+{
+    const terse_exchange_options defaults = {.size = sizeof defaults};
+    if (!group || !layout || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "group, layout or out is NULL");
+    if (options && options->size != sizeof *options)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "options.size is not sizeof(options)");
+    terse_exchange *const exchange = calloc(1, sizeof *exchange);
+    if (!exchange)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    terse_status status = create_seat(exchange, group);
+    if (status == TERSE_OK) {
+        const terse_status mine =
+            tsi_exchange_settle(exchange, layout, options ? options : &defaults, fault);
+        status = tsi_agree_settings(exchange, mine, fault);
+    }
+    if (status != TERSE_OK) {
+        terse_exchange_destroy(exchange);
+        return status;
+    }
+    *out = exchange;
+    return TERSE_OK;
+}
+
+void terse_exchange_destroy(terse_exchange *exchange)
+{
+    if (!exchange)
+        return;
+    for (uint32_t i = 0; i < exchange->bucket_count; i++)
+        tsi_bucket_destroy(exchange->bucket[i]);
+    free(exchange->bucket);
+    free(exchange->posted);
+    free(exchange->memory_before);
+    free(exchange->owner_memory_before);
+    free(exchange->room.memory);
+    free(exchange->room.owner_memory);
+    free(exchange->room.sum);
+    free((void *)(uintptr_t)exchange->room.codec_spec);
+    terse_layout_destroy(exchange->room.layout);
+    free(exchange->heard);
+    free(exchange->heard_at);
+    free(exchange->heard_len);
+    free(exchange);
+}
+
+/* ---- asking ---- */
+
+const char *terse_exchange_settings(const terse_exchange *exchange)
+{
+    return exchange->settings;
+}
+
+float *terse_exchange_memory(terse_exchange *exchange)
+{
+    return exchange->room.memory;
+}
+
+float *terse_exchange_owner_memory(terse_exchange *exchange)
+{
+    return exchange->room.owner_memory;
+}
+
+uint64_t terse_exchange_step(const terse_exchange *exchange)
+{
+    return exchange->step;
+}
+
+void terse_exchange_set_step(terse_exchange *exchange, uint64_t step)
+{
+    exchange->step = step;
+}

@@ -1,0 +1,404 @@
+/* Exchanges over local groups: every worker gets the same answer, and it is the right one. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include "exchange/workers.h"
+
+#define LARGE 30000u
+#define STEPS 4u
+
+static const uint32_t crowds[] = {1, 2, 3, 4, 7, 8};
+#define CROWDS (sizeof crowds / sizeof crowds[0])
+
+/* What a test of many workers shares: a setting, and room for their answers. */
+struct scene {
+    const char *codec;
+    const char *combine;
+    const char *memory;
+    const char *tie;
+    uint32_t buckets; /* 0: run; else post and finish with so many tensors in each */
+    enum test_kind kind;
+    size_t count;
+    float *answer[TERSE_MAX_LOCAL_WORKERS]; /* of the last step */
+    float *memory_after[TERSE_MAX_LOCAL_WORKERS];
+    double unsaid[TERSE_MAX_LOCAL_WORKERS]; /* sums over elements and steps, see conservation */
+    terse_exchange_report report[TERSE_MAX_LOCAL_WORKERS];
+    int32_t poisoned; /* this rank's gradient is not finite in step 1 */
+};
+
+/* Rank r's gradient of a step, the same whoever asks. */
+static void gradient_of(const struct scene *scene, uint32_t rank, uint64_t step, float *out)
+{
+    struct test_random random = {test_seed() * 1000003 + rank * 1009 + step};
+    test_fill(&random, scene->kind, out, scene->count);
+}
+
+static terse_status step_of(const struct scene *scene, terse_exchange *exchange, float *gradient,
+                            terse_exchange_report *report, terse_fault *fault)
+{
+    if (scene->buckets == 0)
+        return terse_exchange_run(exchange, gradient, report, fault);
+    terse_layout *const layout = test_layout(LARGE);
+    const uint32_t tensors = terse_layout_tensors(layout);
+    terse_layout_destroy(layout);
+    for (uint32_t end = tensors; end > 0;) { /* from the last tensor on, as backward does */
+        const uint32_t first = end > scene->buckets ? end - scene->buckets : 0;
+        const terse_status status =
+            terse_exchange_post(exchange, gradient, first, end - first, fault);
+        if (status != TERSE_OK)
+            return status;
+        end = first;
+    }
+    return terse_exchange_finish(exchange, gradient, report, fault);
+}
+
+static const char *train(terse_group *seat, void *context)
+{
+    struct scene *const scene = context;
+    const uint32_t rank = terse_group_rank(seat);
+    const terse_exchange_options options = {.size = sizeof options,
+                                            .codec = scene->codec,
+                                            .combine = scene->combine,
+                                            .memory = scene->memory,
+                                            .tie = scene->tie,
+                                            .seed = 5,
+                                            .compare_every = 1};
+    terse_layout *const layout = test_layout(LARGE);
+    terse_exchange *exchange = NULL;
+    terse_fault fault = {0};
+    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+    terse_layout_destroy(layout);
+    if (status != TERSE_OK)
+        return complain(seat, "create", status, &fault);
+    float *const gradient = scene->answer[rank];
+    for (uint64_t step = 0; step < STEPS; step++) {
+        gradient_of(scene, rank, step, gradient);
+        if (step == 1 && (int32_t)rank == scene->poisoned)
+            gradient[scene->count / 2] = NAN;
+        status = step_of(scene, exchange, gradient, &scene->report[rank], &fault);
+        if (status != TERSE_OK) {
+            terse_exchange_destroy(exchange);
+            return complain(seat, "step", status, &fault);
+        }
+        if (step == 1 && scene->report[rank].skipped_by != scene->poisoned) {
+            terse_exchange_destroy(exchange);
+            return complain(seat, "skipped by the wrong rank", status, NULL);
+        }
+    }
+    if (terse_exchange_memory(exchange))
+        memcpy(scene->memory_after[rank], terse_exchange_memory(exchange),
+               scene->count * sizeof(float));
+    if (terse_exchange_owner_memory(exchange))
+        for (size_t i = 0; i < scene->count; i++)
+            scene->memory_after[rank][i] +=
+                terse_exchange_owner_memory(exchange)[i] *
+                (float)terse_group_workers(seat); /* a mean's residual weighs as all workers' */
+    terse_exchange_destroy(exchange);
+    return NULL;
+}
+
+static struct scene scene_new(const char *codec, const char *combine)
+{
+    struct scene scene = {.codec = codec, .combine = combine, .poisoned = -1};
+    terse_layout *const layout = test_layout(LARGE);
+    scene.count = (size_t)terse_layout_count(layout);
+    terse_layout_destroy(layout);
+    for (size_t r = 0; r < TERSE_MAX_LOCAL_WORKERS; r++) {
+        scene.answer[r] = test_floats(scene.count);
+        scene.memory_after[r] = test_floats(scene.count);
+    }
+    return scene;
+}
+
+static void scene_free(struct scene *scene)
+{
+    for (size_t r = 0; r < TERSE_MAX_LOCAL_WORKERS; r++) {
+        free(scene->answer[r]);
+        free(scene->memory_after[r]);
+    }
+}
+
+static const struct {
+    const char *codec;
+    const char *combine;
+} pairs[] = {
+    {"f32", "reduce"},
+    {"f32", "gather"},
+    {"f32", "shard"},
+    {"f16", "shard"},
+    {"bf16", "gather"},
+    {"sign", "vote"},
+    {"sign:zero=coin", "vote"},
+    {"scaled-sign", "shard"},
+    {"scaled-sign", "server"},
+    {"topk:keep=0.05", "gather"},
+    {"topk:keep=0.05", "shard"},
+    {"block:ratio=8", "reduce"},
+    {"log", "shard"},
+    {"log", "server"},
+    {"uniform", "gather"},
+    {"uniform:bits=8", "shard"},
+    {"natural", "shard"},
+    {"low-rank", "reduce"},
+    {"nearest:k=8", "gather"},
+};
+#define PAIRS (sizeof pairs / sizeof pairs[0])
+
+static void everybody_gets_the_same_answer(void **unused)
+{
+    (void)unused;
+    for (size_t p = 0; p < PAIRS; p++) {
+        struct scene scene = scene_new(pairs[p].codec, pairs[p].combine);
+        for (size_t c = 0; c < CROWDS; c++) {
+            workers_run(crowds[c], train, &scene);
+            for (uint32_t r = 1; r < crowds[c]; r++)
+                assert_true(test_same_bits(scene.answer[0], scene.answer[r], scene.count));
+        }
+        scene_free(&scene);
+    }
+}
+
+/* Buckets of one, two or all tensors: the same answer, bit for bit, and the same memory. */
+static void buckets_change_nothing(void **unused)
+{
+    (void)unused;
+    for (size_t p = 0; p < PAIRS; p++) {
+        struct scene whole = scene_new(pairs[p].codec, pairs[p].combine);
+        struct scene parts = scene_new(pairs[p].codec, pairs[p].combine);
+        workers_run(3, train, &whole);
+        for (uint32_t buckets = 1; buckets <= 7; buckets += 2) {
+            parts.buckets = buckets;
+            workers_run(3, train, &parts);
+            for (uint32_t r = 0; r < 3; r++) {
+                if (!test_same_bits(whole.answer[r], parts.answer[r], whole.count))
+                    fail_msg("%s by %s: another answer with buckets of %u", pairs[p].codec,
+                             pairs[p].combine, buckets);
+                assert_true(
+                    test_same_bits(whole.memory_after[r], parts.memory_after[r], whole.count));
+            }
+        }
+        scene_free(&whole);
+        scene_free(&parts);
+    }
+}
+
+/* The mean of f32 is the mean in rank order; what unbiased and contractive codecs say is near it.
+ */
+static void dense_answers_are_the_mean(void **unused)
+{
+    static const char *const combines[] = {"reduce", "gather", "shard", "server"};
+    (void)unused;
+    for (size_t m = 0; m < 4; m++) {
+        struct scene scene = scene_new("f32", combines[m]);
+        for (size_t c = 0; c < CROWDS; c++) {
+            const uint32_t workers = crowds[c];
+            float *const sum = test_floats(scene.count);
+            float *const one = test_floats(scene.count);
+            workers_run(workers, train, &scene);
+            for (uint32_t r = 0; r < workers; r++) {
+                gradient_of(&scene, r, STEPS - 1, one);
+                for (size_t i = 0; i < scene.count; i++)
+                    sum[i] = r == 0 ? one[i] : sum[i] + one[i];
+            }
+            for (size_t i = 0; i < scene.count; i++)
+                sum[i] *= 1.0f / (float)workers;
+            assert_true(test_same_bits(sum, scene.answer[0], scene.count));
+            free(sum);
+            free(one);
+        }
+        scene_free(&scene);
+    }
+}
+
+/* The majority of the signs, counted by hand; ties of an even crowd are +1 with tie=plus. */
+static void votes_are_majorities(void **unused)
+{
+    (void)unused;
+    struct scene scene = scene_new("sign", "vote");
+    float *const one = test_floats(scene.count);
+    int *const votes = test_alloc(scene.count * sizeof *votes);
+    scene.tie = "plus";
+    for (uint32_t workers = 1; workers <= 9; workers++) {
+        memset(votes, 0, scene.count * sizeof *votes);
+        workers_run(workers, train, &scene);
+        for (uint32_t r = 0; r < workers; r++) {
+            gradient_of(&scene, r, STEPS - 1, one);
+            for (size_t i = 0; i < scene.count; i++)
+                votes[i] += one[i] < 0 ? -1 : 1;
+        }
+        for (size_t i = 0; i < scene.count; i++)
+            assert_true(scene.answer[0][i] == (votes[i] < 0 ? -1.0f : 1.0f));
+    }
+    scene.tie = "coin";
+    size_t ties = 0;
+    size_t plus = 0;
+    memset(votes, 0, scene.count * sizeof *votes);
+    workers_run(4, train, &scene);
+    for (uint32_t r = 0; r < 4; r++) {
+        gradient_of(&scene, r, STEPS - 1, one);
+        for (size_t i = 0; i < scene.count; i++)
+            votes[i] += one[i] < 0 ? -1 : 1;
+    }
+    for (size_t i = 0; i < scene.count; i++) {
+        assert_true(votes[i] == 0 || scene.answer[0][i] == (votes[i] < 0 ? -1.0f : 1.0f));
+        ties += votes[i] == 0;
+        plus += votes[i] == 0 && scene.answer[0][i] > 0;
+    }
+    assert_true(fabs((double)plus - (double)ties / 2) < 5 * sqrt((double)ties) / 2);
+    free(one);
+    free(votes);
+    scene_free(&scene);
+}
+
+/* Nothing is lost: over all steps, K times the answers plus what memories hold is the sum of all
+ * gradients. Small integers and exact codecs make it an equation; here it holds to float rounding.
+ */
+static const char *accumulate(terse_group *seat, void *context);
+
+struct ledger {
+    const char *codec;
+    const char *combine;
+    size_t count;
+    double *balance; /* gradients in, minus answers out and memories, per element */
+    pthread_mutex_t lock;
+};
+
+static const char *accumulate(terse_group *seat, void *context)
+{
+    struct ledger *const ledger = context;
+    const uint32_t rank = terse_group_rank(seat);
+    const double workers = terse_group_workers(seat);
+    const terse_exchange_options options = {
+        .size = sizeof options, .codec = ledger->codec, .combine = ledger->combine, .seed = 5};
+    const struct scene scene = {.count = ledger->count};
+    terse_layout *const layout = test_layout(LARGE);
+    terse_exchange *exchange = NULL;
+    terse_fault fault = {0};
+    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+    terse_layout_destroy(layout);
+    if (status != TERSE_OK)
+        return complain(seat, "create", status, &fault);
+    float *const gradient = malloc(ledger->count * sizeof *gradient);
+    for (uint64_t step = 0; step < STEPS && gradient; step++) {
+        gradient_of(&scene, rank, step, gradient);
+        (void)pthread_mutex_lock(&ledger->lock);
+        for (size_t i = 0; i < ledger->count; i++)
+            ledger->balance[i] += (double)gradient[i];
+        (void)pthread_mutex_unlock(&ledger->lock);
+        status = terse_exchange_run(exchange, gradient, NULL, &fault);
+        if (status != TERSE_OK)
+            break;
+        (void)pthread_mutex_lock(&ledger->lock);
+        for (size_t i = 0; i < ledger->count; i++)
+            ledger->balance[i] -=
+                (double)gradient[i]; /* each worker takes its share of K answers */
+        (void)pthread_mutex_unlock(&ledger->lock);
+    }
+    const float *const memory = terse_exchange_memory(exchange);
+    const float *const owner = terse_exchange_owner_memory(exchange);
+    (void)pthread_mutex_lock(&ledger->lock);
+    for (size_t i = 0; i < ledger->count; i++) {
+        ledger->balance[i] -= memory ? (double)memory[i] : 0;
+        ledger->balance[i] -= owner ? workers * (double)owner[i] : 0;
+    }
+    (void)pthread_mutex_unlock(&ledger->lock);
+    free(gradient);
+    terse_exchange_destroy(exchange);
+    return status == TERSE_OK ? NULL : complain(seat, "step", status, &fault);
+}
+
+static void nothing_is_lost(void **unused)
+{
+    static const struct {
+        const char *codec;
+        const char *combine;
+    } remembering[] = {{"topk:keep=0.05", "gather"},
+                       {"topk:keep=0.05", "shard"},
+                       {"block:ratio=8", "reduce"},
+                       {"scaled-sign", "shard"},
+                       {"scaled-sign", "gather"},
+                       {"log", "shard"},
+                       {"log", "server"},
+                       {"f16", "shard"},
+                       {"low-rank", "reduce"}};
+    (void)unused;
+    for (size_t p = 0; p < sizeof remembering / sizeof remembering[0]; p++) {
+        struct ledger ledger = {.codec = remembering[p].codec, .combine = remembering[p].combine};
+        terse_layout *const layout = test_layout(LARGE);
+        ledger.count = (size_t)terse_layout_count(layout);
+        terse_layout_destroy(layout);
+        ledger.balance = test_alloc(ledger.count * sizeof *ledger.balance);
+        assert_int_equal(pthread_mutex_init(&ledger.lock, NULL), 0);
+        workers_run(3, accumulate, &ledger);
+        for (size_t i = 0; i < ledger.count; i++)
+            if (!(fabs(ledger.balance[i]) < 1e-4))
+                fail_msg("%s by %s: element %zu: %g is lost", ledger.codec, ledger.combine, i,
+                         ledger.balance[i]);
+        (void)pthread_mutex_destroy(&ledger.lock);
+        free(ledger.balance);
+    }
+}
+
+/* One gradient that is not finite skips the step on all; the steps after it are as if it had never
+ * been handed in. */
+static void an_unfit_gradient_is_skipped_by_all(void **unused)
+{
+    (void)unused;
+    for (size_t p = 0; p < PAIRS; p++) {
+        for (uint32_t buckets = 0; buckets <= 2; buckets += 2) {
+            struct scene scene = scene_new(pairs[p].codec, pairs[p].combine);
+            scene.poisoned = 1;
+            scene.buckets = buckets;
+            workers_run(3, train, &scene);
+            for (uint32_t r = 1; r < 3; r++)
+                assert_true(test_same_bits(scene.answer[0], scene.answer[r], scene.count));
+            for (size_t i = 0; i < scene.count; i++)
+                assert_true(isfinite(scene.answer[0][i]));
+            assert_int_equal(scene.report[0].step, STEPS - 2); /* the skipped one does not count */
+            scene_free(&scene);
+        }
+    }
+}
+
+/* Bytes: 2(K-1)/K payloads for vote and shard, K-1 for gather. */
+static void traffic_is_what_the_combine_says(void **unused)
+{
+    static const uint32_t many[] = {2, 3, 4, 8, 16};
+    (void)unused;
+    for (size_t c = 0; c < 5; c++) {
+        const double k = many[c];
+        struct scene vote = scene_new("sign", "vote");
+        struct scene gather = scene_new("sign", "gather");
+        workers_run(many[c], train, &vote);
+        workers_run(many[c], train, &gather);
+        uint64_t said = 0;
+        uint64_t gathered = 0;
+        for (uint32_t r = 0; r < many[c]; r++) {
+            said += vote.report[r].said_len;
+            gathered += gather.report[r].said_len;
+        }
+        const double payload = (double)vote.count / 8;
+        const double frames = 88 * 2 * (k - 1) + 32 * (k - 1); /* frames, headers, agreement */
+        printf("K %2u: vote %.0f bytes a worker, 2(K-1)/K payloads are %.0f; gather %.0f\n",
+               many[c], (double)said / k, 2 * (k - 1) / k * payload, (double)gathered / k);
+        assert_true((double)said / k <= 2 * (k - 1) / k * payload * 1.05 + frames);
+        assert_true((double)gathered / k >= (k - 1) * payload);
+        scene_free(&vote);
+        scene_free(&gather);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(everybody_gets_the_same_answer),
+        cmocka_unit_test(buckets_change_nothing),
+        cmocka_unit_test(dense_answers_are_the_mean),
+        cmocka_unit_test(votes_are_majorities),
+        cmocka_unit_test(nothing_is_lost),
+        cmocka_unit_test(an_unfit_gradient_is_skipped_by_all),
+        cmocka_unit_test(traffic_is_what_the_combine_says),
+    };
+    return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
+}

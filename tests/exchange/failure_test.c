@@ -1,0 +1,339 @@
+/* What goes wrong becomes a status with a rank, on every worker, and nothing is half done. */
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "exchange/workers.h"
+
+#define COUNT 20000u
+
+static double seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static terse_status make(terse_group *seat, const terse_exchange_options *options,
+                         terse_exchange **out, terse_fault *fault)
+{
+    terse_layout *layout = NULL;
+    terse_status status = terse_layout_vector(COUNT, &layout);
+    if (status == TERSE_OK)
+        status = terse_exchange_create(seat, layout, options, out, fault);
+    terse_layout_destroy(layout);
+    return status;
+}
+
+/* ---- settings ---- */
+
+struct dispute {
+    terse_exchange_options odd; /* rank 2's options; the others have the defaults of scaled-sign */
+    uint64_t odd_count;         /* rank 2's layout, if not 0 */
+    terse_status status;
+    const char *text;
+};
+
+static const char *argue(terse_group *seat, void *context)
+{
+    const struct dispute *const dispute = context;
+    const terse_exchange_options usual = {.size = sizeof usual, .codec = "scaled-sign"};
+    const int is_odd = terse_group_rank(seat) == 2;
+    terse_layout *layout = NULL;
+    terse_exchange *exchange = NULL;
+    terse_fault fault = {.rank = -1};
+    if (terse_layout_vector(is_odd && dispute->odd_count ? dispute->odd_count : COUNT, &layout))
+        return "no layout";
+    const terse_status status =
+        terse_exchange_create(seat, layout, is_odd ? &dispute->odd : &usual, &exchange, &fault);
+    terse_layout_destroy(layout);
+    if (status == TERSE_OK)
+        terse_exchange_destroy(exchange);
+    if (is_odd && dispute->status != TERSE_MISMATCH)
+        return status == dispute->status ? NULL : complain(seat, "own status", status, &fault);
+    if (status != TERSE_MISMATCH || fault.rank != 2 || !strstr(fault.text, dispute->text))
+        return complain(seat, dispute->text, status, &fault);
+    return NULL;
+}
+
+static void other_settings_are_named_on_every_worker(void **unused)
+{
+    const size_t size = sizeof(terse_exchange_options);
+    const struct dispute disputes[] = {
+        {{.size = size, .codec = "log"}, 0, TERSE_MISMATCH, "another codec"},
+        {{.size = size, .codec = "scaled-sign:zero=coin"}, 0, TERSE_MISMATCH, "another codec"},
+        {{.size = size, .codec = "scaled-sign", .seed = 1}, 0, TERSE_MISMATCH, "another seed"},
+        {{.size = size, .codec = "scaled-sign", .combine = "gather"},
+         0,
+         TERSE_MISMATCH,
+         "another combine"},
+        {{.size = size, .codec = "scaled-sign", .memory = "none"},
+         0,
+         TERSE_MISMATCH,
+         "another memory"},
+        {{.size = size, .codec = "scaled-sign"}, 7, TERSE_MISMATCH, "another layout"},
+        {{.size = size, .codec = "nonsense"}, 0, TERSE_BAD_SPEC, "could not make its exchange"},
+        {{.size = size, .codec = "sign", .memory = "residual"},
+         0,
+         TERSE_BAD_SPEC,
+         "could not make its exchange"},
+        {{.size = size, .codec = "topk", .combine = "reduce"},
+         0,
+         TERSE_BAD_SPEC,
+         "could not make its exchange"},
+        {{.size = size, .codec = "topk", .combine = "voet"},
+         0,
+         TERSE_BAD_SPEC,
+         "could not make its exchange"},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof disputes / sizeof disputes[0]; i++) {
+        struct dispute dispute = disputes[i];
+        workers_run(3, argue, &dispute);
+    }
+}
+
+/* ---- a worker that is late ---- */
+
+struct absence {
+    const char *codec;
+};
+
+static const char *miss(terse_group *seat, void *context)
+{
+    const struct absence *const absence = context;
+    const terse_exchange_options options = {.size = sizeof options, .codec = absence->codec};
+    terse_exchange *exchange = NULL;
+    terse_fault fault = {.rank = -1};
+    float *const gradient = calloc(COUNT, sizeof *gradient);
+    const char *complaint = NULL;
+    terse_status status = terse_group_deadline(seat, 0.4);
+    if (status == TERSE_OK)
+        status = make(seat, &options, &exchange, &fault);
+    if (status != TERSE_OK || !gradient) {
+        free(gradient);
+        return complain(seat, "create", status, &fault);
+    }
+    gradient[0] = 3;
+    status = terse_exchange_run(exchange, gradient, NULL, &fault);
+    if (status != TERSE_OK)
+        complaint = complain(seat, "the first step", status, &fault);
+    if (terse_group_rank(seat) == 1) {
+        (void)usleep(1500000);
+    } else if (!complaint) {
+        const double start = seconds();
+        gradient[0] = 5;
+        status = terse_exchange_run(exchange, gradient, NULL, &fault);
+        const double waited = seconds() - start;
+        /* the first to see it says late, whoever asks then finds the group broken */
+        if ((status != TERSE_LATE && status != TERSE_BROKEN) || fault.rank != 1 || waited > 1.2 ||
+            gradient[0] != 5)
+            complaint = complain(seat, "a late worker", status, &fault);
+        else if (terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_BROKEN)
+            complaint = "a broken exchange went on";
+    }
+    terse_exchange_destroy(exchange);
+    free(gradient);
+    return complaint;
+}
+
+static void a_late_worker_is_named_within_the_deadline(void **unused)
+{
+    static const char *const codecs[] = {"f32", "topk", "sign", "log"};
+    (void)unused;
+    for (size_t i = 0; i < 4; i++) {
+        struct absence absence = {codecs[i]};
+        workers_run(4, miss, &absence);
+    }
+}
+
+/* ---- a wire that lies ---- */
+
+/* An engine over a local seat that flips a bit of what rank 1 sends in its n-th swap. */
+struct liar {
+    terse_group *inner;
+    terse_request request[TERSE_MAX_REQUESTS];
+    uint32_t posts;
+    uint32_t lie_at;
+    uint8_t *forged; /* what is sent instead */
+};
+
+static terse_status liar_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+{
+    struct liar *const liar = context;
+    const uint32_t workers = terse_group_workers(liar->inner);
+    const void *send_at[TERSE_MAX_LOCAL_WORKERS];
+    terse_swap sent = *swap;
+    terse_fault fault = {.rank = -1};
+    size_t at = 0;
+    memcpy(send_at, swap->send_at, workers * sizeof *send_at);
+    if (terse_group_rank(liar->inner) == 1 && ++liar->posts == liar->lie_at) {
+        for (uint32_t r = 0; r < workers; r++) {
+            if (swap->send_len[r] == 0 || r == 1)
+                continue;
+            memcpy(liar->forged + at, swap->send_at[r], swap->send_len[r]);
+            liar->forged[at + swap->send_len[r] / 2] ^= 0x10;
+            send_at[r] = liar->forged + at;
+            at += swap->send_len[r];
+        }
+        sent.send_at = send_at;
+    }
+    const terse_status status =
+        terse_group_post_swap(liar->inner, &sent, &liar->request[slot], &fault);
+    *rank = fault.rank;
+    return status;
+}
+
+static terse_status liar_test(void *context, uint32_t slot, int *done, int32_t *rank)
+{
+    struct liar *const liar = context;
+    terse_fault fault = {.rank = -1};
+    const terse_status status = terse_group_test(liar->inner, liar->request[slot], done, &fault);
+    *rank = fault.rank;
+    return status;
+}
+
+static terse_status liar_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
+{
+    struct liar *const liar = context;
+    terse_fault fault = {.rank = -1};
+    (void)nanoseconds;
+    const terse_status status = terse_group_wait(liar->inner, liar->request[slot], &fault);
+    *rank = fault.rank;
+    return status;
+}
+
+static const terse_group_ops liar_ops = {
+    .size = sizeof liar_ops, .post = liar_post, .test = liar_test, .wait = liar_wait};
+
+struct forgery {
+    const char *codec;
+    const char *combine;
+    uint32_t lie_at;     /* 1 is the agreement on settings, 2 the header, 3 the first mail */
+    terse_status status; /* what everybody must get */
+    uint32_t compare_every;
+};
+
+static const char *deceived(terse_group *seat, const struct forgery *forgery, struct liar *liar,
+                            terse_group *outer)
+{
+    const terse_exchange_options options = {.size = sizeof options,
+                                            .codec = forgery->codec,
+                                            .combine = forgery->combine,
+                                            .compare_every = forgery->compare_every};
+    terse_exchange *exchange = NULL;
+    terse_fault fault = {.rank = -1};
+    const char *complaint = NULL;
+    terse_status status = make(outer, &options, &exchange, &fault);
+    if (status != TERSE_OK)
+        return complain(seat, "create", status, &fault);
+    float *const gradient = calloc(COUNT, sizeof *gradient);
+    liar->forged = malloc(64 * (size_t)COUNT);
+    if (!gradient || !liar->forged)
+        abort();
+    for (size_t i = 0; i < COUNT; i++)
+        gradient[i] = (float)(i % 7) - 3 + (float)terse_group_rank(seat);
+    status = terse_exchange_run(exchange, gradient, NULL, &fault);
+    if (status != forgery->status || fault.rank != 1)
+        complaint = complain(seat, forgery->codec, status, &fault);
+    const float *const memory = terse_exchange_memory(exchange);
+    for (size_t i = 0; !complaint && i < COUNT && forgery->compare_every == 0; i++) {
+        const float given = (float)(i % 7) - 3 + (float)terse_group_rank(seat);
+        if (gradient[i] != given)
+            complaint = "a gradient was changed by a step that failed";
+        if (memory && fabsf(memory[i] - given) > 1e-5f)
+            complaint = "what was not delivered is not back in memory";
+    }
+    if (!complaint && terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_BROKEN)
+        complaint = "a broken exchange went on";
+    terse_exchange_destroy(exchange);
+    free(liar->forged);
+    free(gradient);
+    return complaint;
+}
+
+static const char *believe(terse_group *seat, void *context)
+{
+    const struct forgery *const forgery = context;
+    struct liar *const liar = calloc(1, sizeof *liar);
+    terse_group *outer = NULL;
+    if (!liar)
+        return "out of memory";
+    liar->inner = seat;
+    liar->lie_at = forgery->lie_at;
+    if (terse_group_callbacks(&liar_ops, liar, terse_group_rank(seat), terse_group_workers(seat),
+                              &outer) != TERSE_OK) {
+        free(liar);
+        return "no group of callbacks";
+    }
+    const char *const complaint = deceived(seat, forgery, liar, outer);
+    terse_group_destroy(outer);
+    free(liar);
+    return complaint;
+}
+
+static void a_corrupt_frame_names_its_sender_on_every_worker(void **unused)
+{
+    static const struct forgery forgeries[] = {
+        {"topk", "gather", 3, TERSE_BAD_CHECKSUM, 0},   {"sign", "vote", 3, TERSE_BAD_CHECKSUM, 0},
+        {"sign", "vote", 4, TERSE_BAD_CHECKSUM, 0},     {"log", "shard", 3, TERSE_BAD_CHECKSUM, 0},
+        {"log", "shard", 4, TERSE_BAD_CHECKSUM, 0},     {"f16", "server", 3, TERSE_BAD_CHECKSUM, 0},
+        {"uniform", "shard", 3, TERSE_BAD_CHECKSUM, 0},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
+        struct forgery forgery = forgeries[i];
+        workers_run(3, believe, &forgery);
+    }
+}
+
+/* Sums travel without frames; the hash of the answer finds a rank that was told something else. */
+static void a_differing_answer_is_found_by_its_hash(void **unused)
+{
+    struct forgery forgery = {"f32", "reduce", 4, TERSE_MISMATCH, 1};
+    (void)unused;
+    workers_run(3, believe, &forgery);
+}
+
+/* ---- coming and going ---- */
+
+static const char *come_and_go(terse_group *seat, void *context)
+{
+    const terse_exchange_options options = {.size = sizeof options, .codec = "scaled-sign"};
+    float *const gradient = calloc(COUNT, sizeof *gradient);
+    const char *complaint = NULL;
+    (void)context;
+    for (int i = 0; i < 50 && !complaint && gradient; i++) {
+        terse_exchange *exchange = NULL;
+        terse_fault fault = {0};
+        terse_status status = make(seat, &options, &exchange, &fault);
+        if (status == TERSE_OK)
+            status = terse_exchange_run(exchange, gradient, NULL, &fault);
+        if (status != TERSE_OK)
+            complaint = complain(seat, "round", status, &fault);
+        terse_exchange_destroy(exchange);
+    }
+    free(gradient);
+    return complaint;
+}
+
+/* Under the leak checker of asan this also shows that nothing is left behind. */
+static void many_rounds_of_create_step_destroy(void **unused)
+{
+    (void)unused;
+    for (int i = 0; i < 20; i++)
+        workers_run(3, come_and_go, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(other_settings_are_named_on_every_worker),
+        cmocka_unit_test(a_late_worker_is_named_within_the_deadline),
+        cmocka_unit_test(a_corrupt_frame_names_its_sender_on_every_worker),
+        cmocka_unit_test(a_differing_answer_is_found_by_its_hash),
+        cmocka_unit_test(many_rounds_of_create_step_destroy),
+    };
+    return cmocka_run_group_tests_name("exchange failures", tests, NULL, NULL);
+}
