@@ -1,10 +1,8 @@
 /* block: one random block of neighbours, drawn alike by every worker, so that no index travels and
  * payloads add up (RBGS; Xu & Huang, ICML 2022). Only the block is read and checked.
  * Section: docs/wire-format.md, "block". */
-#include <string.h>
-
+#include "codec/run.h"
 #include "codec/section.h"
-#include "codec/statistics.h"
 
 enum { RATIO };
 
@@ -51,19 +49,24 @@ static size_t section_bound(const double *param, const struct tsi_piece *piece, 
     return block_count(param, piece) * sizeof(float);
 }
 
+static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+{
+    (void)threads;
+    return tsi_run_scratch(block_count(param, piece));
+}
+
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
     const struct block block = block_of(call);
-    const uint32_t most = call->kernel->magnitude_max_f32(in + block.start, block.ahead);
-    if (most >= TSK_INFINITY_BITS ||
-        call->kernel->magnitude_max_f32(in, block.wrapped) >= TSK_INFINITY_BITS)
-        return TERSE_NOT_FINITE;
-    memcpy(section, in + block.start, block.ahead * sizeof *in);
-    memcpy(section + block.ahead * sizeof *in, in, block.wrapped * sizeof *in);
+    terse_status status = tsi_run_copy(call, in + block.start, block.ahead, section);
+    if (status == TERSE_OK)
+        status = tsi_run_copy(call, in, block.wrapped, section + block.ahead * sizeof *in);
+    if (status != TERSE_OK)
+        return status;
     if (take) {
-        memset(take + block.start, 0, block.ahead * sizeof *take);
-        memset(take, 0, block.wrapped * sizeof *take);
+        tsi_run_zero(call, take + block.start, block.ahead);
+        tsi_run_zero(call, take, block.wrapped);
     }
     *len = (block.ahead + block.wrapped) * sizeof *in;
     return TERSE_OK;
@@ -75,14 +78,12 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     const struct block block = block_of(call);
     const size_t ahead_len = block.ahead * sizeof *out;
     *used = ahead_len + block.wrapped * sizeof *out;
-    const terse_status status = tsi_section_len(len, *used, fault);
-    if (status != TERSE_OK)
-        return status;
-    if (call->kernel->add_f32(out + block.start, section, block.ahead))
-        return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
-    if (call->kernel->add_f32(out, section + ahead_len, block.wrapped))
-        return tsi_fail(fault, TERSE_BAD_FRAME, ahead_len, "a value is not finite");
-    return TERSE_OK;
+    terse_status status = tsi_section_len(len, *used, fault);
+    if (status == TERSE_OK)
+        status = tsi_run_add(call, section, 0, block.ahead, out + block.start, fault);
+    if (status == TERSE_OK)
+        status = tsi_run_add(call, section, ahead_len, block.wrapped, out, fault);
+    return status;
 }
 
 const struct terse_codec_ops tsi_codec_block = {
@@ -95,6 +96,7 @@ const struct terse_codec_ops tsi_codec_block = {
     .params = params,
     .param_count = 1,
     .section_bound = section_bound,
+    .scratch_len = scratch_len,
     .encode = encode,
     .decode_add = decode_add,
 };

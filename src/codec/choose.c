@@ -11,7 +11,8 @@
 #define SMALL ((size_t)8192) /* elements for which a guess is not worth it */
 #define RUN ((size_t)16)     /* neighbours sampled together: a cache line */
 #define MIN_SAMPLE ((size_t)4096)
-#define MAX_SAMPLE ((size_t)65536)
+#define MAX_SAMPLE ((size_t)32768)
+#define GUESS_SWEEPS 2 /* leave 2^7 of 2^31 values: exact enough for a guess, and never above */
 #define MIN_ROOM ((size_t)4096)
 
 /* The candidates of one thread's share of the piece, ascending. */
@@ -171,10 +172,11 @@ static uint32_t guess(struct choice *choice)
     if (rank >= (double)sample)
         return 0;
     tsi_rank_begin(&choice->rank, 0, 0x7fffffffu, (size_t)rank);
-    do
+    for (int sweep = 0; sweep < GUESS_SWEEPS; sweep++) {
         for (size_t i = 0; i < sample; i++)
             tsi_rank_count(&choice->rank, score[i]);
-    while (!tsi_rank_narrow(&choice->rank));
+        (void)tsi_rank_narrow(&choice->rank);
+    }
     return choice->rank.low;
 }
 

@@ -100,8 +100,12 @@ terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *
 {
     const uint64_t bits = shape->high_bits + (uint64_t)shape->k * shape->width;
     const terse_status status = tsi_section_padding(stream, 0, bits, fault);
-    *reader = (struct tsi_index_reader){
-        .shape = *shape, .stream = stream, .end = stream + shape->len, .last = -1};
+    *reader = (struct tsi_index_reader){.shape = *shape,
+                                        .stream = stream,
+                                        .end = stream + shape->len,
+                                        .done_end = shape->k,
+                                        .first = -1,
+                                        .last = -1};
     if (status != TERSE_OK)
         return status;
     size_t ones = 0;
@@ -114,31 +118,92 @@ terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *
     return TERSE_OK;
 }
 
-terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count, uint32_t *index,
-                            terse_fault *fault)
+/* Each part starts at a word of its own; counting the ones before says with which index. */
+void tsi_index_split(const struct tsi_index_reader *whole, size_t parts,
+                     struct tsi_index_reader *reader)
 {
-    const unsigned width = reader->shape.width;
-    const uint64_t mask = (UINT64_C(1) << width) - 1;
-    const size_t end = reader->done + count;
-    int64_t last = reader->last;
-    for (size_t i = reader->done; i < end; i++) {
-        while (reader->word == 0) { /* ends: tsi_index_open has counted the ones */
-            reader->word_at += 8;
-            reader->word = high_word(reader, reader->word_at);
-        }
-        const uint64_t bit = reader->word_at * 8 + (unsigned)__builtin_ctzll(reader->word);
-        const uint64_t low_bit = reader->shape.high_bits + (uint64_t)i * width;
-        const uint64_t low = load_up_to(reader->stream + low_bit / 8, reader->end) >> low_bit % 8;
-        const int64_t here = (int64_t)((bit - i) << width | (low & mask));
-        reader->word &= reader->word - 1;
-        if (here <= last || here >= (int64_t)reader->shape.n)
-            return tsi_fail(fault, TERSE_BAD_FRAME, (size_t)(low_bit / 8),
-                            "index stream: entry %zu does not ascend or is not below %llu", i,
-                            (unsigned long long)reader->shape.n);
-        last = here;
-        *index++ = (uint32_t)here;
+    const size_t words = (size_t)((whole->shape.high_bits + 63) / 64);
+    const size_t share = (words + parts - 1) / parts;
+    size_t ones = 0;
+    size_t word = 0;
+    for (size_t p = 0; p < parts; p++) {
+        reader[p] = *whole;
+        reader[p].done = ones;
+        reader[p].word_at = 8 * word;
+        reader[p].word = word < words ? high_word(whole, 8 * word) : 0;
+        for (size_t end = word + share; word < words && word < end; word++)
+            ones += (size_t)__builtin_popcountll(high_word(whole, 8 * word));
+        reader[p].done_end = ones;
     }
-    reader->done = end;
+}
+
+static terse_status no_ascent(const struct tsi_index_shape *shape, size_t entry, terse_fault *fault)
+{
+    const uint64_t bit = shape->high_bits + (uint64_t)entry * shape->width;
+    return tsi_fail(fault, TERSE_BAD_FRAME, bit / 8,
+                    "index stream: entry %zu does not ascend or is not below %llu", entry,
+                    (unsigned long long)shape->n);
+}
+
+terse_status tsi_index_joined(const struct tsi_index_reader *reader, size_t parts,
+                              terse_fault *fault)
+{
+    int64_t last = -1;
+    size_t entry = 0;
+    for (size_t p = 0; p < parts; entry = reader[p++].done_end) {
+        if (reader[p].first < 0)
+            continue;
+        if (reader[p].first <= last)
+            return no_ascent(&reader[p].shape, entry, fault);
+        last = reader[p].last;
+    }
+    return TERSE_OK;
+}
+
+/* Entries whose lower part can be loaded as eight bytes without passing the stream's end. */
+static size_t safe_entries(const struct tsi_index_shape *shape)
+{
+    const uint64_t bits = 8 * (uint64_t)shape->len;
+    if (shape->width == 0 || bits < shape->high_bits + 64)
+        return 0;
+    return (size_t)((bits - 64 - shape->high_bits) / shape->width);
+}
+
+terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count, const float *soon,
+                            uint32_t *index, terse_fault *fault)
+{
+    const struct tsi_index_shape shape = reader->shape;
+    const uint8_t *const stream = reader->stream;
+    const uint64_t mask = (UINT64_C(1) << shape.width) - 1;
+    const size_t safe = safe_entries(&shape);
+    const size_t start = reader->done;
+    uint64_t word = reader->word;
+    uint64_t low_bit = shape.high_bits + (uint64_t)start * shape.width;
+    int64_t last = reader->last;
+    for (size_t i = start; i < start + count; i++, low_bit += shape.width) {
+        while (word == 0) { /* ends: tsi_index_open has counted the ones */
+            reader->word_at += 8;
+            word = high_word(reader, reader->word_at);
+        }
+        const uint64_t bit = reader->word_at * 8 + (unsigned)__builtin_ctzll(word);
+        const uint8_t *const at = stream + low_bit / 8;
+        const uint64_t low =
+            (i < safe ? tsi_load_u64(at) : load_up_to(at, reader->end)) >> low_bit % 8;
+        const int64_t here = (int64_t)((bit - i) << shape.width | (low & mask));
+        word &= word - 1;
+        if (here <= last)
+            return no_ascent(&shape, i, fault);
+        last = here;
+        index[i - start] = (uint32_t)here;
+        /* not yet known to be below n, so no pointer is made of it */
+        __builtin_prefetch((const void *)((uintptr_t)soon + sizeof *soon * (uintptr_t)here), 1);
+    }
+    if (last >= (int64_t)shape.n) /* they ascend: the last is the largest */
+        return no_ascent(&shape, start + count - 1, fault);
+    if (count > 0 && reader->first < 0)
+        reader->first = index[0];
+    reader->word = word;
+    reader->done = start + count;
     reader->last = last;
     return TERSE_OK;
 }

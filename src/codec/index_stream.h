@@ -32,16 +32,26 @@ struct tsi_index_reader {
     const uint8_t *end; /* of the stream: nothing is read from here on */
     uint64_t word;      /* ones of the current 64 bits of the unary part that are still to come */
     size_t word_at;     /* its byte offset */
-    size_t done;        /* indices handed out */
-    int64_t last;       /* the last of them, -1 before the first */
+    size_t done;        /* number of the next index */
+    size_t done_end;    /* and of the first that is another reader's */
+    int64_t first;      /* what was handed out first and last, -1 before */
+    int64_t last;
 };
 
 /* `stream` holds shape->len bytes. */
 TERSE_CHECK terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *stream,
                                         struct tsi_index_reader *reader, terse_fault *fault);
 
-/* The next `count` indices (no more than are left). Refuses what does not ascend or is >= n. */
+/* Shares an opened stream out to `parts` readers, one behind the other. What they hand out ascends
+ * from one to the next only if tsi_index_joined says so in the end. */
+void tsi_index_split(const struct tsi_index_reader *whole, size_t parts,
+                     struct tsi_index_reader *reader);
+TERSE_CHECK terse_status tsi_index_joined(const struct tsi_index_reader *reader, size_t parts,
+                                          terse_fault *fault);
+
+/* The next `count` indices (no more than are left). Refuses what does not ascend or is >= n. Asks
+ * for the cache lines of `soon` that they lead to, so that memory works while bits are decoded. */
 TERSE_CHECK terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count,
-                                        uint32_t *index, terse_fault *fault);
+                                        const float *soon, uint32_t *index, terse_fault *fault);
 
 #endif

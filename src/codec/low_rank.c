@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/parallel.h"
+#include "codec/run.h"
 #include "codec/section.h"
 #include "codec/statistics.h"
 
@@ -262,16 +263,12 @@ static void agree_on_p(const struct tsi_call *call, const struct factors *factor
 static terse_status encode_plain(const struct tsi_call *call, const float *in, float *take,
                                  uint8_t *section, size_t *len)
 {
-    *len = section_bound(call->param, call->piece, call->round);
-    if (call->round == 0)
-        return TERSE_OK;
-    const terse_status status = tsi_check(call, in, TSK_INFINITY_BITS);
-    if (status != TERSE_OK)
-        return status;
-    memcpy(section, in, *len);
-    if (take)
-        memset(take, 0, *len);
-    return TERSE_OK;
+    const size_t count = section_floats(call->param, call->piece, call->round);
+    const terse_status status = tsi_run_copy(call, in, count, section);
+    if (status == TERSE_OK && take)
+        tsi_run_zero(call, take, count);
+    *len = count * sizeof(float);
+    return status;
 }
 
 static terse_status encode_p(const struct tsi_call *call, const struct factors *factors,
@@ -371,9 +368,7 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
         return status;
     if (is_low(call->param, call->piece))
         return decode_low(call, section, out, fault);
-    if (call->kernel->add_f32(out, section, *used / sizeof(float)))
-        return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
-    return TERSE_OK;
+    return tsi_run_add(call, section, 0, *used / sizeof(float), out, fault);
 }
 
 const struct terse_codec_ops tsi_codec_low_rank = {

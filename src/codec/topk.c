@@ -1,5 +1,6 @@
 /* topk: the k largest magnitudes exactly (or as halves), the others not at all; ties go to the
  * lowest index. Indices travel as an index stream. Section: docs/wire-format.md, "topk". */
+#include "base/parallel.h"
 #include "codec/choose.h"
 #include "codec/index_stream.h"
 #include "codec/section.h"
@@ -10,7 +11,8 @@ enum { VALUES_F32, VALUES_F16 };
 
 #define F16_LIMIT 0x477ff000u /* rounds to infinity */
 #define BATCH ((size_t)64)    /* elements decoded at a time */
-#define AHEAD ((size_t)16)    /* elements prefetched: about a memory latency */
+#define MAX_PARTS ((size_t)64)
+#define AHEAD ((size_t)16) /* elements prefetched: about a memory latency */
 
 static const terse_param params[] = {
     {.name = "keep",
@@ -27,6 +29,23 @@ static const terse_param params[] = {
      .kind = TERSE_PARAM_CHOICE,
      .low = VALUES_F32,
      .high = VALUES_F16},
+};
+
+/* Decoded elements that wait for their cache lines. */
+struct batch {
+    uint32_t index[BATCH];
+    float value[BATCH];
+    size_t count;
+};
+
+/* Several readers of one index stream, each for a part of the elements. */
+struct hearing {
+    const struct tsi_call *call;
+    const uint8_t *values;
+    float *out;
+    struct tsi_index_reader reader[MAX_PARTS];
+    terse_status status[MAX_PARTS];
+    terse_fault fault[MAX_PARTS];
 };
 
 /* floor(keep * n), forgiving that 0.29 * 100 is not quite 29 in binary. */
@@ -53,7 +72,8 @@ static size_t section_bound(const double *param, const struct tsi_piece *piece, 
 
 static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
 {
-    return tsi_choose_scratch(piece->count, k_of(param, piece), threads);
+    const size_t choosing = tsi_choose_scratch(piece->count, k_of(param, piece), threads);
+    return choosing > sizeof(struct hearing) ? choosing : sizeof(struct hearing);
 }
 
 /* ---- encode ---- */
@@ -74,11 +94,21 @@ static terse_status say_values(const struct tsi_call *call, const struct tsi_cho
     return TERSE_OK;
 }
 
-static void scatter(const struct tsi_chosen *chosen, size_t k, float *out)
+/* Leaves in `out` what is still unsaid of the chosen. */
+struct remainder {
+    const struct tsi_chosen *chosen;
+    float *out;
+};
+
+static void scatter_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
-    for (size_t i = 0; i < k; i++) {
-        __builtin_prefetch(&out[chosen->index[i + AHEAD < k ? i + AHEAD : k - 1]], 1);
-        out[chosen->index[i]] = chosen->value[i];
+    const struct remainder *const remainder = context;
+    const uint32_t *const index = remainder->chosen->index + first;
+    const float *const value = remainder->chosen->value + first;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++) {
+        __builtin_prefetch(&remainder->out[index[i + AHEAD < count ? i + AHEAD : count - 1]], 1);
+        remainder->out[index[i]] = value[i];
     }
 }
 
@@ -94,8 +124,10 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     if (status != TERSE_OK)
         return status;
     tsi_index_write(&shape, chosen.index, section);
-    if (take)
-        scatter(&chosen, k, take);
+    if (take) {
+        struct remainder remainder = {&chosen, take};
+        tsi_each_chunk(call->threads, k, scatter_chunk, &remainder);
+    }
     *len = section_bound(call->param, call->piece, 0);
     return TERSE_OK;
 }
@@ -112,33 +144,41 @@ static uint32_t hear_values(const struct tsi_call *call, const uint8_t *values, 
     return call->kernel->add_f32(value, values + sizeof(float) * first, count);
 }
 
-/* Decoded elements that wait for their cache lines. */
-struct batch {
-    uint32_t index[BATCH];
-    float value[BATCH];
-    size_t count;
-};
-
 static void add_batch(const struct batch *batch, float *out)
 {
     for (size_t i = 0; i < batch->count; i++)
         out[batch->index[i]] += batch->value[i];
 }
 
-/* Decodes elements from number `first` on and asks for the lines they will be added to. */
-static terse_status next_batch(const struct tsi_call *call, struct tsi_index_reader *reader,
-                               const uint8_t *values, size_t first, const float *out,
-                               struct batch *batch, terse_fault *fault)
+/* Decodes the next elements and asks for the lines they will be added to. */
+static terse_status next_batch(struct hearing *hearing, size_t part, struct batch *batch)
 {
-    const size_t left = reader->shape.k - first;
+    const struct tsi_call *const call = hearing->call;
+    struct tsi_index_reader *const reader = &hearing->reader[part];
+    const size_t first = reader->done;
+    const size_t left = reader->done_end - first;
     batch->count = left < BATCH ? left : BATCH;
-    if (hear_values(call, values, first, batch->count, batch->value))
-        return tsi_fail(fault, TERSE_BAD_FRAME, reader->shape.len + first * value_len(call->param),
+    if (hear_values(call, hearing->values, first, batch->count, batch->value))
+        return tsi_fail(&hearing->fault[part], TERSE_BAD_FRAME,
+                        reader->shape.len + first * value_len(call->param),
                         "a value is not finite");
-    const terse_status status = tsi_index_next(reader, batch->count, batch->index, fault);
-    for (size_t i = 0; i < batch->count && status == TERSE_OK; i++)
-        __builtin_prefetch(&out[batch->index[i]], 1);
-    return status;
+    return tsi_index_next(reader, batch->count, hearing->out, batch->index, &hearing->fault[part]);
+}
+
+static void hear_part(void *context, size_t part)
+{
+    struct hearing *const hearing = context;
+    const struct tsi_index_reader *const reader = &hearing->reader[part];
+    struct batch batch[2] = {{.count = 0}, {.count = 0}};
+    terse_status status = TERSE_OK;
+    for (size_t turn = 0; reader->done < reader->done_end && status == TERSE_OK; turn ^= 1) {
+        status = next_batch(hearing, part, &batch[turn]);
+        add_batch(&batch[turn ^ 1], hearing->out);
+        batch[turn ^ 1].count = 0;
+    }
+    for (size_t i = 0; i < 2 && status == TERSE_OK; i++)
+        add_batch(&batch[i], hearing->out);
+    hearing->status[part] = status;
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
@@ -146,21 +186,28 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
 {
     const size_t k = k_of(call->param, call->piece);
     const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
-    struct tsi_index_reader reader;
-    struct batch batch[2] = {{.count = 0}, {.count = 0}};
+    const size_t parts = k < TSI_CHUNK ? 1 : call->threads < MAX_PARTS ? call->threads : MAX_PARTS;
+    struct hearing *const hearing = call->scratch;
+    struct tsi_index_reader whole;
     *used = shape.len + k * value_len(call->param);
     terse_status status = tsi_section_len(len, *used, fault);
     if (status == TERSE_OK)
-        status = tsi_index_open(&shape, section, &reader, fault);
-    for (size_t at = 0, turn = 0; at < k && status == TERSE_OK; at += BATCH, turn ^= 1) {
-        status = next_batch(call, &reader, section + shape.len, at, out, &batch[turn], fault);
-        add_batch(&batch[turn ^ 1], out);
-        batch[turn ^ 1].count = 0;
+        status = tsi_index_open(&shape, section, &whole, fault);
+    if (status != TERSE_OK)
+        return status;
+    hearing->call = call;
+    hearing->values = section + shape.len;
+    hearing->out = out;
+    tsi_index_split(&whole, parts, hearing->reader);
+    tsi_each_part(call->threads, parts, hear_part, hearing);
+    for (size_t p = 0; p < parts; p++) {
+        if (hearing->status[p] == TERSE_OK)
+            continue;
+        if (fault)
+            *fault = hearing->fault[p];
+        return hearing->status[p];
     }
-    if (status == TERSE_OK)
-        for (size_t i = 0; i < 2; i++)
-            add_batch(&batch[i], out);
-    return status;
+    return tsi_index_joined(hearing->reader, parts, fault);
 }
 
 const struct terse_codec_ops tsi_codec_topk = {

@@ -212,7 +212,7 @@ static void index_streams_read_back(void **unused)
             struct tsi_index_reader reader;
             tsi_index_write(&shape, index, bytes);
             assert_int_equal(tsi_index_open(&shape, bytes, &reader, NULL), TERSE_OK);
-            assert_int_equal(tsi_index_next(&reader, k, back, NULL), TERSE_OK);
+            assert_int_equal(tsi_index_next(&reader, k, NULL, back, NULL), TERSE_OK);
             assert_memory_equal(index, back, k * sizeof *index);
         }
     }

@@ -1,0 +1,20 @@
+/* Runs of floats that travel as they are: what f32, block and the plain tensors of low-rank share.
+ */
+#ifndef TSI_RUN_H
+#define TSI_RUN_H
+
+#include "codec/codec.h"
+
+/* Scratch bytes for runs of at most `count` floats. */
+size_t tsi_run_scratch(size_t count);
+
+/* Copies; TERSE_NOT_FINITE if a float is not (some may have been copied). */
+TERSE_CHECK terse_status tsi_run_copy(const struct tsi_call *call, const float *in, size_t count,
+                                      uint8_t *out);
+void tsi_run_zero(const struct tsi_call *call, float *floats, size_t count);
+
+/* out += the floats at section + at; refuses what is not finite. */
+TERSE_CHECK terse_status tsi_run_add(const struct tsi_call *call, const uint8_t *section, size_t at,
+                                     size_t count, float *out, terse_fault *fault);
+
+#endif
