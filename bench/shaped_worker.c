@@ -10,12 +10,15 @@
 #include <time.h>
 
 #include <terse/mpi.h>
+#include <terse/terse.h>
 
 struct bench {
     terse_group *group;
+    terse_exchange *exchange; /* of the cases that have a codec */
     float *floats;
     float *scratch;
     size_t count;
+    double computed; /* seconds that the stations other than the group took */
 };
 
 static double seconds_now(void)
@@ -54,10 +57,43 @@ static terse_status dense_step(struct bench *bench, terse_fault *fault)
     return terse_group_sum(bench->group, bench->floats, bench->count, bench->scratch, fault);
 }
 
+static terse_status exchange_step(struct bench *bench, terse_fault *fault)
+{
+    terse_exchange_report report;
+    const terse_status status = terse_exchange_run(bench->exchange, bench->floats, &report, fault);
+    for (int i = 0; i < TERSE_STATIONS && !status; i++)
+        if (i != TERSE_STATION_GROUP)
+            bench->computed += (double)report.nanoseconds[i] * 1e-9;
+    return status;
+}
+
 static const struct {
     const char *name;
     terse_status (*step)(struct bench *bench, terse_fault *fault);
-} cases[] = {{"dense", dense_step}};
+    const char *codec;
+    const char *combine;
+} cases[] = {
+    {"dense", dense_step, NULL, NULL},
+    {"vote", exchange_step, "sign", "vote"},
+    {"scaled-sign", exchange_step, "scaled-sign", "shard"},
+    {"f32", exchange_step, "f32", "reduce"},
+};
+
+static terse_status make_exchange(struct bench *bench, size_t which, terse_fault *fault)
+{
+    const terse_exchange_options options = {
+        .size = sizeof options, .codec = cases[which].codec, .combine = cases[which].combine};
+    terse_layout *layout = NULL;
+    if (!options.codec)
+        return TERSE_OK;
+    terse_status status = terse_layout_vector(bench->count, &layout);
+    if (!status)
+        status = terse_exchange_create(bench->group, layout, &options, &bench->exchange, fault);
+    terse_layout_destroy(layout);
+    for (size_t i = 0; i < bench->count && !status; i++) /* signs that look like a coin's */
+        bench->floats[i] = (float)(int32_t)(uint32_t)(i * 2654435761u);
+    return status;
+}
 
 /* ---- measuring ---- */
 
@@ -77,6 +113,7 @@ static terse_status measure(struct bench *bench, size_t which, unsigned steps,
         status = terse_group_barrier(bench->group, fault);
     terse_group_traffic(bench->group, &before, NULL);
     const uint64_t counted = interface_bytes(interface);
+    bench->computed = 0;
     const double start = seconds_now();
     for (unsigned i = 0; i < steps && !status; i++)
         status = cases[which].step(bench, fault);
@@ -111,8 +148,10 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
     }
     if (!status && terse_group_rank(bench->group) == 0)
         printf("{\"case\": \"%s\", \"workers\": %u, \"count\": %zu, \"steps\": %u, "
-               "\"seconds_per_step\": %.9f, \"bytes_claimed\": %.0f, \"bytes_counted\": %.0f}\n",
-               name, (unsigned)workers, bench->count, steps, all[0].seconds / steps, said, counted);
+               "\"seconds_per_step\": %.9f, \"codec_seconds\": %.9f, \"bytes_claimed\": %.0f, "
+               "\"bytes_counted\": %.0f}\n",
+               name, (unsigned)workers, bench->count, steps, all[0].seconds / steps,
+               bench->computed / steps, said, counted);
     free(len);
     free(at);
     free(all);
@@ -131,9 +170,12 @@ static terse_status run(struct bench *bench, size_t which, unsigned steps, const
         calloc(terse_group_sum_scratch(bench->group, bench->count) + 1, sizeof *bench->scratch);
     status = bench->floats && bench->scratch ? TERSE_OK : TERSE_NO_MEMORY;
     if (!status)
+        status = make_exchange(bench, which, fault);
+    if (!status)
         status = measure(bench, which, steps, interface, &mine, fault);
     if (!status)
         status = tell(bench, cases[which].name, steps, &mine, fault);
+    terse_exchange_destroy(bench->exchange);
     terse_group_destroy(bench->group);
     free(bench->scratch);
     free(bench->floats);
