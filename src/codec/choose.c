@@ -22,6 +22,7 @@ struct list {
     uint32_t *score;
     size_t count;
     uint32_t threshold; /* what is to be listed from here on */
+    uint32_t most;      /* the largest score so far */
     int not_finite;
     struct tsi_rank rank;
 };
@@ -29,6 +30,7 @@ struct list {
 struct choice {
     const struct tsi_call *call;
     const float *in;
+    uint32_t least; /* the threshold that all lists started from */
     size_t k;
     size_t share; /* elements of a list's share; the last may be shorter */
     size_t lists;
@@ -151,7 +153,7 @@ static size_t run_start(size_t i, size_t runs, size_t count)
     return i * stride + (stride > RUN ? spot % (stride - RUN + 1) : 0);
 }
 
-/* A threshold that more than k elements reach, by about eight standard deviations of the sample's
+/* A threshold that more than k elements reach, by about six standard deviations of the sample's
  * count (neighbours are alike in real gradients, so the deviations are larger than they look). */
 static uint32_t guess(struct choice *choice)
 {
@@ -168,7 +170,7 @@ static uint32_t guess(struct choice *choice)
             score[taken++] = score_of(&patches, j, choice->in[j]);
     }
     const double expected = (double)choice->k / (double)count * (double)sample;
-    const double rank = expected + 8 * sqrt(expected) + 8;
+    const double rank = expected + 6 * sqrt(expected) + 8;
     if (rank >= (double)sample)
         return 0;
     tsi_rank_begin(&choice->rank, 0, 0x7fffffffu, (size_t)rank);
@@ -182,17 +184,14 @@ static uint32_t guess(struct choice *choice)
 
 /* ---- one list ---- */
 
-/* The k-th largest score of some lists, and how many of those equal to it are among the k largest.
- */
-static void rank_lists(struct tsi_rank *rank, const struct list *list, size_t lists, size_t k)
+/* The k-th largest score of some lists, none of which lies below `least`, and how many of those
+ * equal to it are among the k largest. */
+static void rank_lists(struct tsi_rank *rank, const struct list *list, size_t lists, uint32_t least,
+                       size_t k)
 {
-    uint32_t most = 0;
-    uint32_t least = UINT32_MAX;
+    uint32_t most = least;
     for (size_t s = 0; s < lists; s++)
-        for (size_t i = 0; i < list[s].count; i++) {
-            most = list[s].score[i] > most ? list[s].score[i] : most;
-            least = list[s].score[i] < least ? list[s].score[i] : least;
-        }
+        most = list[s].most > most ? list[s].most : most;
     tsi_rank_begin(rank, least, most, k);
     do
         for (size_t s = 0; s < lists; s++)
@@ -202,10 +201,10 @@ static void rank_lists(struct tsi_rank *rank, const struct list *list, size_t li
 }
 
 /* Keeps the k largest. What comes later has a higher index, so it must be above the k-th. */
-static void make_room(struct list *list, size_t k)
+static void make_room(struct list *list, uint32_t least, size_t k)
 {
     size_t kept = 0;
-    rank_lists(&list->rank, list, 1, k);
+    rank_lists(&list->rank, list, 1, least, k);
     const uint32_t last = list->rank.low;
     size_t ties = list->rank.rank;
     for (size_t i = 0; i < list->count; i++) {
@@ -225,6 +224,7 @@ static void make_room(struct list *list, size_t k)
 static void settle_scores(const struct tsi_call *call, struct list *list, size_t from)
 {
     size_t kept = from;
+    uint32_t most = list->most;
     if (from == list->count)
         return;
     struct patches patches = patches_from(call, list->index[from]);
@@ -232,11 +232,13 @@ static void settle_scores(const struct tsi_call *call, struct list *list, size_t
         const float value = list->value[i];
         const uint32_t score = score_of(&patches, list->index[i], value);
         list->not_finite |= magnitude_bits(value) >= TSK_INFINITY_BITS;
+        most = score > most ? score : most;
         list->index[kept] = list->index[i];
         list->value[kept] = value;
         list->score[kept] = score;
         kept += score >= list->threshold;
     }
+    list->most = most;
     list->count = kept;
 }
 
@@ -251,7 +253,7 @@ static void fill_list(void *context, size_t part)
     for (size_t at = first; at < end; at += TILE) {
         const size_t tile = end - at < TILE ? end - at : TILE;
         if (choice->room - list->count < tile + TSK_COLLECT_ROOM)
-            make_room(list, choice->k);
+            make_room(list, choice->least, choice->k);
         const size_t from = list->count;
         list->count +=
             choice->call->kernel->collect_f32(choice->in + at, tile, list->threshold, (uint32_t)at,
@@ -266,8 +268,10 @@ static void fill_list(void *context, size_t part)
 static size_t fill_lists(struct choice *choice, uint32_t threshold)
 {
     size_t listed = 0;
+    choice->least = threshold;
     for (size_t s = 0; s < choice->lists; s++) {
         choice->list[s].count = 0;
+        choice->list[s].most = 0;
         choice->list[s].threshold = threshold;
         choice->list[s].not_finite = 0;
     }
@@ -307,7 +311,7 @@ terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
     for (size_t s = 0; s < choice->lists; s++)
         if (choice->list[s].not_finite)
             return TERSE_NOT_FINITE;
-    rank_lists(&choice->rank, choice->list, choice->lists, k);
+    rank_lists(&choice->rank, choice->list, choice->lists, choice->least, k);
     chosen->index = choice->list[0].index;
     chosen->value = choice->list[0].value;
     keep_chosen(choice, chosen);
