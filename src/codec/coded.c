@@ -30,8 +30,11 @@ static void encode_chunk(void *context, size_t chunk, size_t first, size_t count
     for (size_t at = first; at < first + count; at += TILE) {
         const size_t tile = tile_at(at, first + count);
         uint16_t codes[TILE];
-        grid->codes(grid, job->in + at, tile, grid->call->piece->first + at, codes);
-        if (job->out)
+        if (job->out && grid->take)
+            grid->take(grid, job->out + at, tile, codes);
+        else
+            grid->codes(grid, job->in + at, tile, grid->call->piece->first + at, codes);
+        if (job->out && !grid->take)
             (void)grid->add(grid, job->out + at, codes, tile, -1.0f);
         grid->call->kernel->pack_codes(codes, tile, grid->bits, job->packed + at * grid->bits / 8);
     }

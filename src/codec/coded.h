@@ -16,6 +16,8 @@ struct tsi_grid {
     /* Codes of `count` elements, the first of which is number `first` of its tensor. */
     void (*codes)(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
                   uint16_t *codes);
+    /* NULL, or codes and then add with -1, in one pass. */
+    void (*take)(const struct tsi_grid *grid, float *memory, size_t count, uint16_t *codes);
     /* out += sign * value, sign +1 or -1. Returns 1 if a code is not one, else 0. */
     uint32_t (*add)(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
                     float sign);

@@ -43,6 +43,12 @@ static void codes_of(const struct tsi_grid *grid, const float *in, size_t count,
                                       codes);
 }
 
+static void take_codes(const struct tsi_grid *grid, float *memory, size_t count, uint16_t *codes)
+{
+    grid->call->kernel->log_take_f32(memory, count, grid->thresholds, grid->levels, grid->bits - 1,
+                                     grid->scale, codes);
+}
+
 static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
                     float sign)
 {
@@ -57,6 +63,7 @@ static struct tsi_grid grid_of(const struct tsi_call *call, float scale)
                              .levels = (uint32_t)call->param[K] + 1,
                              .scale = scale,
                              .codes = codes_of,
+                             .take = take_codes,
                              .add = add};
 }
 

@@ -18,13 +18,20 @@ size_t tsi_run_scratch(size_t count)
     return tsi_chunk_total(count) * sizeof(uint32_t);
 }
 
-/* Copies a chunk and notes its largest magnitude bits while it is warm. */
+/* Copies a chunk, tile by tile, and notes its largest magnitude bits while a tile is warm. */
 static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct run *const run = context;
     uint32_t *const maxima = run->call->scratch;
-    maxima[chunk] = run->call->kernel->magnitude_max_f32(run->in + first, count);
-    memcpy(run->copy + first * sizeof(float), run->in + first, count * sizeof(float));
+    uint32_t most = 0;
+    for (size_t at = first; at < first + count; at += TSI_TILE) {
+        const size_t left = first + count - at;
+        const size_t tile = left < TSI_TILE ? left : TSI_TILE;
+        const uint32_t here = run->call->kernel->magnitude_max_f32(run->in + at, tile);
+        most = here > most ? here : most;
+        memcpy(run->copy + at * sizeof(float), run->in + at, tile * sizeof(float));
+    }
+    maxima[chunk] = most;
 }
 
 terse_status tsi_run_copy(const struct tsi_call *call, const float *in, size_t count, uint8_t *out)

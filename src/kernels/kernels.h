@@ -102,6 +102,10 @@ struct tsk_table {
     uint32_t (*log_add_f32)(float *out, const uint16_t *codes, size_t count, unsigned levels,
                             unsigned mag_bits, float scale);
 
+    /* log_codes_f32 and then log_add_f32 with -scale, in one pass: says, and keeps the rest. */
+    void (*log_take_f32)(float *memory, size_t count, const float *thresholds, unsigned levels,
+                         unsigned mag_bits, float scale, uint16_t *codes);
+
     /* r = |x| * scale, magnitude = min(floor(r) + (u < r - floor(r)), levels), u = (draw >> 8) /
      * 2^24 with the stream's draw number first + i. `first` is a multiple of 64. x and r finite,
      * r < 2^22. */

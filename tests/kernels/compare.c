@@ -24,6 +24,7 @@ static const struct {
     {"collect_f32", trial_collect},
     {"log_codes_f32", trial_log_codes},
     {"log_add_f32", trial_log_add},
+    {"log_take_f32", trial_log_take},
     {"random_codes_f32", trial_random_codes},
     {"nearest_codes_f32", trial_nearest_codes},
     {"level_add_f32", trial_level_add},

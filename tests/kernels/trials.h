@@ -21,6 +21,7 @@ size_t trial_sign_add(struct lab *lab, const struct trial *trial);
 size_t trial_collect(struct lab *lab, const struct trial *trial);
 size_t trial_log_codes(struct lab *lab, const struct trial *trial);
 size_t trial_log_add(struct lab *lab, const struct trial *trial);
+size_t trial_log_take(struct lab *lab, const struct trial *trial);
 size_t trial_random_codes(struct lab *lab, const struct trial *trial);
 size_t trial_nearest_codes(struct lab *lab, const struct trial *trial);
 size_t trial_level_add(struct lab *lab, const struct trial *trial);

@@ -37,6 +37,34 @@ size_t trial_log_codes(struct lab *lab, const struct trial *trial)
     return different;
 }
 
+static size_t log_take_differs(struct lab *lab, const struct trial *trial, unsigned levels)
+{
+    const size_t n = trial->count;
+    const float scale = fabsf(lab_floats(lab, 1, trial, 1, trial->fill)[0]);
+    const struct pair codes = lab_output(lab, 0, trial, n, sizeof(uint16_t));
+    const struct pair memory = lab_output_floats(lab, 1, trial, n, trial->fill);
+    float thresholds[TSK_MAX_LOG_LEVELS];
+    for (unsigned j = 0; j < levels; j++)
+        thresholds[j] = scale * ldexpf(0.75f, (int)j - (int)levels + 1);
+    const unsigned mag_bits = 4 + trial->place % 12;
+    tsk_ref.log_take_f32((float *)(void *)memory.ref, n, thresholds, levels, mag_bits, scale,
+                         (uint16_t *)(void *)codes.ref);
+    trial->level->log_take_f32((float *)(void *)memory.level, n, thresholds, levels, mag_bits,
+                               scale, (uint16_t *)(void *)codes.level);
+    return codes_differ(&codes) + pair_floats_differ(&memory) +
+           (size_t)pair_around_differs(&memory);
+}
+
+size_t trial_log_take(struct lab *lab, const struct trial *trial)
+{
+    size_t different = 0;
+    const unsigned step = trial->count > 1000 ? 7 : 1;
+    for (unsigned levels = 1 + trial->place % 2; levels <= TSK_MAX_LOG_LEVELS;
+         levels += step * (1 + trial->place % 4))
+        different += log_take_differs(lab, trial, levels);
+    return different;
+}
+
 /* The scale that the codec takes, or one a little larger, so that some lie above the levels. */
 static float random_scale(struct lab *lab, const float *in, size_t count, uint32_t levels)
 {

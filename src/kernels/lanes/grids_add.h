@@ -62,6 +62,41 @@ static uint32_t log_add_f32(float *out, const uint16_t *codes, size_t count, uns
     return vm_bits(bad) != 0;
 }
 
+/* What remains of x when its code is said: the sign of the code is that of x. */
+LANE vf log_rest(vf x, vi magnitude, vf times, vi exponent)
+{
+    const struct code_parts code = {.magnitude = magnitude,
+                                    .sign = vi_and(vi_bits(x), vi_of(SIGN_BIT))};
+    return vf_add(x, log_value(code, times, exponent));
+}
+
+static void log_take_f32(float *memory, size_t count, const float *thresholds, unsigned levels,
+                         unsigned mag_bits, float scale, uint16_t *codes)
+{
+    const uint32_t sign = 1u << mag_bits;
+    const vi exponent = vi_of(127 - levels);
+    const vf times = vf_of(-scale);
+    vf x[4] = {vf_of(0), vf_of(0), vf_of(0), vf_of(0)};
+    vi magnitude[4];
+    size_t i = 0;
+    for (; i + 2 * PAIR <= count; i += 2 * PAIR) {
+        for (unsigned v = 0; v < 4; v++)
+            x[v] = vf_stream(memory + i + TSK_LANES * v);
+        log_magnitudes(x, thresholds, levels, magnitude);
+        for (unsigned v = 0; v < 4; v++)
+            vf_store(memory + i + TSK_LANES * v, log_rest(x[v], magnitude[v], times, exponent));
+        vi_store_codes(codes + i, magnitude[0], x[0], magnitude[1], x[1], sign);
+        vi_store_codes(codes + i + PAIR, magnitude[2], x[2], magnitude[3], x[3], sign);
+    }
+    for (; i < count; i += TSK_LANES) {
+        const size_t n = lanes_of(count - i);
+        x[0] = vf_load_first(memory + i, n);
+        log_magnitudes(x, thresholds, levels, magnitude);
+        vf_store_first(memory + i, log_rest(x[0], magnitude[0], times, exponent), n);
+        vs_store_first(codes + i, vs_code(magnitude[0], x[0], sign), n);
+    }
+}
+
 LANE vf level_value(struct code_parts code, vf unit)
 {
     return vf_bits(vi_xor(vi_bits(vf_mul(vf_of_vi(code.magnitude), unit)), code.sign));

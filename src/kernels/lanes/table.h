@@ -22,11 +22,11 @@
         .f16_from_f32 = f16_from_f32, .bf16_from_f32 = bf16_from_f32, .f16_add_f32 = f16_add_f32, \
         .bf16_add_f32 = bf16_add_f32, .sign_f32 = sign_f32, .sign_add_f32 = sign_add_f32,         \
         .collect_f32 = collect_f32, .log_codes_f32 = log_codes_f32, .log_add_f32 = log_add_f32,   \
-        .random_codes_f32 = random_codes_f32, .nearest_codes_f32 = nearest_codes_f32,             \
-        .level_add_f32 = level_add_f32, .natural_codes_f32 = natural_codes_f32,                   \
-        .natural_add_f32 = natural_add_f32, .pack_codes = pack_codes,                             \
-        .unpack_codes = unpack_codes, .thin_dot_f32 = thin_dot_f32, .thin_sum_f32 = thin_sum_f32, \
-        .thin_add_f32 = thin_add_f32,                                                             \
+        .log_take_f32 = log_take_f32, .random_codes_f32 = random_codes_f32,                       \
+        .nearest_codes_f32 = nearest_codes_f32, .level_add_f32 = level_add_f32,                   \
+        .natural_codes_f32 = natural_codes_f32, .natural_add_f32 = natural_add_f32,               \
+        .pack_codes = pack_codes, .unpack_codes = unpack_codes, .thin_dot_f32 = thin_dot_f32,     \
+        .thin_sum_f32 = thin_sum_f32, .thin_add_f32 = thin_add_f32,                               \
     }
 
 #endif

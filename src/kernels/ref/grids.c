@@ -39,6 +39,13 @@ uint32_t tsk_ref_log_add_f32(float *out, const uint16_t *codes, size_t count, un
     return bad;
 }
 
+void tsk_ref_log_take_f32(float *memory, size_t count, const float *thresholds, unsigned levels,
+                          unsigned mag_bits, float scale, uint16_t *codes)
+{
+    tsk_ref_log_codes_f32(memory, count, thresholds, levels, mag_bits, codes);
+    (void)tsk_ref_log_add_f32(memory, codes, count, levels, mag_bits, -scale);
+}
+
 void tsk_ref_random_codes_f32(const float *in, size_t count, float scale, uint32_t levels,
                               unsigned mag_bits, const struct tsk_stream *stream, uint64_t first,
                               uint16_t *codes)

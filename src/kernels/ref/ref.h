@@ -52,6 +52,8 @@ void tsk_ref_log_codes_f32(const float *in, size_t count, const float *threshold
                            unsigned mag_bits, uint16_t *codes);
 uint32_t tsk_ref_log_add_f32(float *out, const uint16_t *codes, size_t count, unsigned levels,
                              unsigned mag_bits, float scale);
+void tsk_ref_log_take_f32(float *memory, size_t count, const float *thresholds, unsigned levels,
+                          unsigned mag_bits, float scale, uint16_t *codes);
 void tsk_ref_random_codes_f32(const float *in, size_t count, float scale, uint32_t levels,
                               unsigned mag_bits, const struct tsk_stream *stream, uint64_t first,
                               uint16_t *codes);

@@ -16,6 +16,7 @@ const struct tsk_table tsk_ref = {
     .collect_f32 = tsk_ref_collect_f32,
     .log_codes_f32 = tsk_ref_log_codes_f32,
     .log_add_f32 = tsk_ref_log_add_f32,
+    .log_take_f32 = tsk_ref_log_take_f32,
     .random_codes_f32 = tsk_ref_random_codes_f32,
     .nearest_codes_f32 = tsk_ref_nearest_codes_f32,
     .level_add_f32 = tsk_ref_level_add_f32,
@@ -29,12 +30,13 @@ const struct tsk_table tsk_ref = {
 };
 
 const char *const tsk_slot_names[] = {
-    "magnitude_max_f32", "magnitude_sum_f32", "square_sum_f32",   "draw_u32",
-    "add_f32",           "f16_from_f32",      "bf16_from_f32",    "f16_add_f32",
-    "bf16_add_f32",      "sign_f32",          "sign_add_f32",     "collect_f32",
-    "log_codes_f32",     "log_add_f32",       "random_codes_f32", "nearest_codes_f32",
-    "level_add_f32",     "natural_codes_f32", "natural_add_f32",  "pack_codes",
-    "unpack_codes",      "thin_dot_f32",      "thin_sum_f32",     "thin_add_f32",
+    "magnitude_max_f32", "magnitude_sum_f32", "square_sum_f32",    "draw_u32",
+    "add_f32",           "f16_from_f32",      "bf16_from_f32",     "f16_add_f32",
+    "bf16_add_f32",      "sign_f32",          "sign_add_f32",      "collect_f32",
+    "log_codes_f32",     "log_add_f32",       "log_take_f32",      "random_codes_f32",
+    "nearest_codes_f32", "level_add_f32",     "natural_codes_f32", "natural_add_f32",
+    "pack_codes",        "unpack_codes",      "thin_dot_f32",      "thin_sum_f32",
+    "thin_add_f32",
 };
 
 const size_t tsk_slot_count = sizeof tsk_slot_names / sizeof tsk_slot_names[0];
