@@ -31,8 +31,8 @@ typedef struct terse_exchange terse_exchange;
 typedef struct terse_exchange_options {
     size_t size;       /* sizeof(terse_exchange_options), for later additions */
     const char *codec; /* a codec spec; "f32" */
-    const char
-        *combine;       /* reduce, gather, shard, vote or server; by default what suits the codec */
+    const char *
+        combine; /* reduce, gather, shard, server, union or vote; by default what suits the codec */
     const char *memory; /* "residual" or "none"; by default residual where the codec may have it */
     const char *tie;    /* vote of an even number: "coin" (default) or "plus" */
     uint64_t seed;      /* of every draw */

@@ -83,6 +83,8 @@ void tsi_bucket_destroy(struct tsi_bucket *bucket)
 {
     if (!bucket)
         return;
+    if (bucket->ops->destroy)
+        bucket->ops->destroy(bucket);
     tsi_mail_destroy(&bucket->there);
     tsi_mail_destroy(&bucket->back);
     free(bucket->sum_scratch);

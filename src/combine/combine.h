@@ -1,6 +1,7 @@
-/* How what workers said becomes one answer. A combine works on one bucket in three moves, so that
- * several buckets can be under way: post (say it), turn (what the owner does with what it heard),
- * finish (hear what came back). One file per combine, one ops table each, listed in registry.c. */
+/* How what workers said becomes one answer. A combine works on a bucket in a few moves: it says
+ * something, and each further move waits for what was said before and goes on from there. All
+ * buckets make a move before any makes the next, so that several are under way at a time. One file
+ * per combine, one ops table each, listed in registry.c. */
 #ifndef TSI_COMBINE_H
 #define TSI_COMBINE_H
 
@@ -28,6 +29,9 @@ struct tsi_room {
 };
 
 struct tsi_combine_ops;
+struct tsi_union;
+
+#define TSI_MAX_MOVES 5u
 
 /* Frames that are swapped: one to (from) each worker. `cap` bytes travel, whatever the frame needs.
  */
@@ -53,8 +57,9 @@ struct tsi_bucket {
     terse_request request;
     terse_sum sum; /* reduce */
     float *sum_scratch;
-    uint8_t *tied;          /* vote: where there is no majority */
-    const uint8_t **ballot; /* vote: the payloads of all */
+    uint8_t *tied;            /* vote: where there is no majority */
+    const uint8_t **ballot;   /* vote: the payloads of all */
+    struct tsi_union *unions; /* union */
     uint32_t round;
     size_t said_len;     /* of this worker's own payload, all owners together */
     int answered;        /* as an owner, in this step */
@@ -80,10 +85,10 @@ struct tsi_combine_ops {
     const char *(*refuses)(const terse_codec_about *codec);
 
     terse_status (*create)(struct tsi_bucket *bucket); /* buffers beyond the codec */
-    terse_status (*post)(struct tsi_bucket *bucket);
-    terse_status (*turn)(struct tsi_bucket *bucket);
-    terse_status (*finish)(struct tsi_bucket *bucket);
-    /* Puts back into the memories what post and turn took. */
+    void (*destroy)(struct tsi_bucket *bucket);        /* of those only it knows; may be NULL */
+    /* The first says, the last leaves the answer in room->sum; NULL after the last. */
+    terse_status (*move[TSI_MAX_MOVES + 1])(struct tsi_bucket *bucket);
+    /* Puts back into the memories what the moves took. */
     void (*undo)(struct tsi_bucket *bucket);
 };
 
@@ -92,6 +97,7 @@ extern const struct tsi_combine_ops tsi_combine_gather;
 extern const struct tsi_combine_ops tsi_combine_shard;
 extern const struct tsi_combine_ops tsi_combine_vote;
 extern const struct tsi_combine_ops tsi_combine_server;
+extern const struct tsi_combine_ops tsi_combine_union;
 extern const struct tsi_combine_ops *const tsi_combines[];
 extern const size_t tsi_combine_count;
 

@@ -99,8 +99,6 @@ const struct tsi_combine_ops tsi_combine_reduce = {
     .mean = 1,
     .refuses = refuses,
     .create = create,
-    .post = post,
-    .turn = turn,
-    .finish = finish,
+    .move = {post, turn, finish},
     .undo = undo,
 };

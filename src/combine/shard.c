@@ -91,9 +91,7 @@ const struct tsi_combine_ops tsi_combine_shard = {
     .cut = TSI_CUT_SLICES,
     .refuses = refuses,
     .create = tsi_mail_both,
-    .post = tsi_say_to_owners,
-    .turn = turn,
-    .finish = tsi_hear_owners,
+    .move = {tsi_say_to_owners, turn, tsi_hear_owners},
     .undo = undo,
 };
 
@@ -103,8 +101,6 @@ const struct tsi_combine_ops tsi_combine_server = {
     .cut = TSI_CUT_SERVER,
     .refuses = refuses,
     .create = tsi_mail_both,
-    .post = tsi_say_to_owners,
-    .turn = turn,
-    .finish = tsi_hear_owners,
+    .move = {tsi_say_to_owners, turn, tsi_hear_owners},
     .undo = undo,
 };

@@ -219,8 +219,6 @@ const struct tsi_combine_ops tsi_combine_vote = {
     .cut = TSI_CUT_SLICES,
     .refuses = refuses,
     .create = create,
-    .post = tsi_say_to_owners,
-    .turn = turn,
-    .finish = tsi_hear_owners,
+    .move = {tsi_say_to_owners, turn, tsi_hear_owners},
     .undo = undo,
 };

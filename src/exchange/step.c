@@ -91,7 +91,7 @@ static terse_status post_bucket(terse_exchange *exchange, struct tsi_bucket *buc
     bucket->answered = 0;
     bucket->fault = (terse_fault){.rank = -1};
     exchange->posted[exchange->posted_count++] = bucket;
-    return exchange->combine->post(bucket);
+    return exchange->combine->move[0](bucket);
 }
 
 /* A failure of the group itself, after which nothing can be told to anybody. */
@@ -100,31 +100,27 @@ static int is_death(terse_status status)
     return status == TERSE_LATE || status == TERSE_BROKEN;
 }
 
-/* All buckets through their remaining moves and rounds. Stops at a failure of the group; a failure
- * of one bucket is noted in it and told by the agreement. */
-static terse_status move_buckets(terse_exchange *exchange)
+/* One move of all buckets. A failure of one bucket is noted in it and told by the agreement. */
+static terse_status move_all(terse_exchange *exchange, uint32_t round, size_t move)
 {
-    const struct tsi_combine_ops *const combine = exchange->combine;
-    terse_status status = TERSE_OK;
-    for (uint32_t round = 0; round < exchange->room.about.rounds; round++) {
-        for (uint32_t i = 0; round > 0 && i < exchange->posted_count; i++) {
-            exchange->posted[i]->round = round;
-            status = combine->post(exchange->posted[i]);
-            if (is_death(status))
-                return status;
-        }
-        for (uint32_t i = 0; i < exchange->posted_count; i++) {
-            status = combine->turn(exchange->posted[i]);
-            if (is_death(status))
-                return status;
-        }
-        for (uint32_t i = 0; i < exchange->posted_count; i++) {
-            status = combine->finish(exchange->posted[i]);
-            if (is_death(status))
-                return status;
-        }
+    for (uint32_t i = 0; i < exchange->posted_count; i++) {
+        exchange->posted[i]->round = round;
+        const terse_status status = exchange->combine->move[move](exchange->posted[i]);
+        if (is_death(status))
+            return status;
     }
     return TERSE_OK;
+}
+
+/* All buckets through their remaining moves and rounds; post_bucket has made the first. */
+static terse_status move_buckets(terse_exchange *exchange)
+{
+    terse_status status = TERSE_OK;
+    for (uint32_t round = 0; round < exchange->room.about.rounds; round++)
+        for (size_t move = round == 0 ? 1 : 0; exchange->combine->move[move] && status == TERSE_OK;
+             move++)
+            status = move_all(exchange, round, move);
+    return status;
 }
 
 static const struct tsi_bucket *first_failure(const terse_exchange *exchange)

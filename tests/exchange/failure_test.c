@@ -276,7 +276,8 @@ static const char *believe(terse_group *seat, void *context)
 static void a_corrupt_frame_names_its_sender_on_every_worker(void **unused)
 {
     static const struct forgery forgeries[] = {
-        {"topk", "gather", 3, TERSE_BAD_CHECKSUM, 0},   {"sign", "vote", 3, TERSE_BAD_CHECKSUM, 0},
+        {"topk", "gather", 3, TERSE_BAD_CHECKSUM, 0},   {"topk", "union", 4, TERSE_BAD_CHECKSUM, 0},
+        {"topk", "union", 6, TERSE_BAD_CHECKSUM, 0},    {"sign", "vote", 3, TERSE_BAD_CHECKSUM, 0},
         {"sign", "vote", 4, TERSE_BAD_CHECKSUM, 0},     {"log", "shard", 3, TERSE_BAD_CHECKSUM, 0},
         {"log", "shard", 4, TERSE_BAD_CHECKSUM, 0},     {"f16", "server", 3, TERSE_BAD_CHECKSUM, 0},
         {"uniform", "shard", 3, TERSE_BAD_CHECKSUM, 0},

@@ -20,12 +20,24 @@ static const struct {
     const char *codec;
     const char *combine;
 } pairs[] = {
-    {"f32", "reduce"},           {"f32", "shard"},       {"f16", "shard"},
-    {"bf16", "gather"},          {"sign", "vote"},       {"sign:zero=coin", "vote"},
-    {"scaled-sign", "shard"},    {"topk", "gather"},     {"topk", "shard"},
-    {"block:ratio=8", "reduce"}, {"log", "shard"},       {"log", "server"},
-    {"uniform", "gather"},       {"uniform", "shard"},   {"nearest", "gather"},
-    {"natural", "shard"},        {"low-rank", "reduce"},
+    {"f32", "reduce"},
+    {"f32", "shard"},
+    {"f16", "shard"},
+    {"bf16", "gather"},
+    {"sign", "vote"},
+    {"sign:zero=coin", "vote"},
+    {"scaled-sign", "shard"},
+    {"topk", "gather"},
+    {"topk", "shard"},
+    {"topk", "union"},
+    {"block:ratio=8", "reduce"},
+    {"log", "shard"},
+    {"log", "server"},
+    {"uniform", "gather"},
+    {"uniform", "shard"},
+    {"nearest", "gather"},
+    {"natural", "shard"},
+    {"low-rank", "reduce"},
 };
 #define PAIRS (sizeof pairs / sizeof pairs[0])
 
