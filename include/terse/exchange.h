@@ -60,7 +60,8 @@ typedef struct terse_exchange_report {
     uint64_t heard_len; /* and received */
     uint64_t dense_len; /* what it would have sent had it said every element as f32 */
     uint64_t nanoseconds[TERSE_STATIONS];
-    int32_t skipped_by; /* the worker whose gradient was not finite, or -1: nothing was exchanged */
+    terse_status skipped; /* why nothing was exchanged: TERSE_NOT_FINITE or TERSE_OUT_OF_RANGE */
+    int32_t skipped_by;   /* the worker whose gradient could not be said; -1: none, or the sum */
 } terse_exchange_report;
 
 /* Made by all workers together: settings that differ are TERSE_MISMATCH on every worker, the fault
@@ -72,18 +73,21 @@ TERSE_API TERSE_CHECK terse_status terse_exchange_create(terse_group *group,
 TERSE_API void terse_exchange_destroy(terse_exchange *exchange); /* NULL is fine */
 
 /* One step, in place. A gradient that is not finite on one worker skips the step on all: TERSE_OK,
- * report->skipped_by names it, and gradient and memory are untouched.
+ * report->skipped says so, report->skipped_by names it, and gradient and memory are untouched. So
+ * does what the codec cannot say (1e6 in f16) and a sum that overflows; this is found after the
+ * gradient was added to the memory, which is then restored to rounding.
  * On any other failure the gradient is untouched, what was said is back in memory, and the exchange
- * answers TERSE_BROKEN from then on. */
+ * answers TERSE_BROKEN from then on. Destroy the group before it then: requests under way may still
+ * use its buffers. */
 TERSE_API TERSE_CHECK terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
                                                       terse_exchange_report *report,
                                                       terse_fault *fault);
 
 /* The same tensor by tensor while the caller still computes: post each bucket (tensors first ..
  * first+count-1 of the layout, at their place in the flat buffer) once per step as soon as it is
- * ready, then finish. Buckets and their order are the same on all workers. Bytes and results do not
- * depend on how tensors are put into buckets.
- * A posted part of the gradient must not be touched before finish has returned. */
+ * ready, every tensor once, then finish. Buckets and their order are the same on all workers. Bytes
+ * and results do not depend on how tensors are put into buckets. A posted part of the gradient must
+ * not be touched before finish has returned. */
 TERSE_API TERSE_CHECK terse_status terse_exchange_post(terse_exchange *exchange,
                                                        const float *gradient, uint32_t first,
                                                        uint32_t count, terse_fault *fault);

@@ -57,7 +57,7 @@ static void encode_chunk(void *context, size_t chunk, size_t first, size_t count
         (void)job->add_f32(job->out + first, job->section + 2 * first, count, -1.0f);
 }
 
-/* Undoes encode_chunk, exactly: x - half(x) and its sum with half(x) need no rounding. */
+/* Undoes encode_chunk: x - half(x) and its sum with half(x) need no rounding (-0 becomes +0). */
 static void put_back_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct half_job *const job = context;

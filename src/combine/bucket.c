@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "combine/combine.h"
+#include "kernels/bind.h"
 
 /* ---- time ---- */
 
@@ -121,6 +122,24 @@ void tsi_zero_pieces(const struct tsi_bucket *bucket, struct tsi_pieces pieces, 
         const struct tsi_piece *const piece = &bucket->codec->piece[i];
         memset(floats + piece->offset, 0, piece->count * sizeof *floats);
     }
+}
+
+terse_status tsi_check_sum(struct tsi_bucket *bucket, struct tsi_pieces pieces)
+{
+    const struct tsk_table *kernel = NULL;
+    uint32_t most = 0;
+    uint64_t from = tsi_now();
+    terse_status status = tsk_bound(&kernel, &bucket->fault);
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        const uint32_t here =
+            kernel->magnitude_max_f32(bucket->room->sum + piece->offset, piece->count);
+        most = here > most ? here : most;
+    }
+    if (most >= TSK_INFINITY_BITS)
+        status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
+    tsi_clock(bucket->room, TERSE_STATION_COMBINE, &from);
+    return tsi_bucket_fail(bucket, status, -1);
 }
 
 /* ---- mail ---- */

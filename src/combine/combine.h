@@ -61,6 +61,7 @@ struct tsi_bucket {
     const uint8_t **ballot;   /* vote: the payloads of all */
     struct tsi_union *unions; /* union */
     uint32_t round;
+    size_t next_move;
     size_t said_len;     /* of this worker's own payload, all owners together */
     int answered;        /* as an owner, in this step */
     int copied;          /* the exchange holds copies of the memories before this step */
@@ -143,6 +144,9 @@ TERSE_CHECK terse_status tsi_mail_wait(struct tsi_bucket *bucket);
 TERSE_CHECK terse_status tsi_mail_both(struct tsi_bucket *bucket);
 terse_status tsi_say_to_owners(struct tsi_bucket *bucket);
 terse_status tsi_hear_owners(struct tsi_bucket *bucket);
+
+/* TERSE_OUT_OF_RANGE, noted, if finite parts have a sum that is not: nobody's fault, and a skip. */
+TERSE_CHECK terse_status tsi_check_sum(struct tsi_bucket *bucket, struct tsi_pieces pieces);
 
 void tsi_zero_pieces(const struct tsi_bucket *bucket, struct tsi_pieces pieces, float *floats);
 

@@ -15,7 +15,8 @@ static terse_status create(struct tsi_bucket *bucket)
 static terse_status post(struct tsi_bucket *bucket)
 {
     const struct tsi_pieces all = bucket->owned[bucket->room->rank];
-    (void)!tsi_say(bucket, all, bucket->back.memory); /* noted; the agreement tells */
+    if (all.count > 0)
+        (void)!tsi_say(bucket, all, bucket->back.memory); /* noted; the agreement tells */
     return tsi_mail_post(bucket, &bucket->back);
 }
 
@@ -35,7 +36,7 @@ static terse_status finish(struct tsi_bucket *bucket)
         status = tsi_hear(bucket, bucket->owned[r], draw, (int32_t)r, bucket->back.recv_at[r],
                           bucket->back.recv_cap[r], room->sum, TERSE_STATION_DECODE);
     }
-    return status;
+    return status == TERSE_OK ? tsi_check_sum(bucket, bucket->owned[room->rank]) : status;
 }
 
 static void undo(struct tsi_bucket *bucket)

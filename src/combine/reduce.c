@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fault.h"
 #include "combine/combine.h"
+#include "kernels/bind.h"
 
 static const char *refuses(const terse_codec_about *codec)
 {
@@ -68,6 +70,18 @@ static terse_status turn(struct tsi_bucket *bucket)
     return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
 
+/* What was finite on every worker may overflow when added: nobody's fault, and a skip. */
+static terse_status check_payload(struct tsi_bucket *bucket)
+{
+    const struct tsk_table *kernel = NULL;
+    terse_status status = tsk_bound(&kernel, &bucket->fault);
+    if (status == TERSE_OK &&
+        kernel->magnitude_max_f32((const float *)(const void *)bucket->back.memory,
+                                  bucket->said_len / sizeof(float)) >= TSK_INFINITY_BITS)
+        status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
+    return tsi_bucket_fail(bucket, status, -1);
+}
+
 static terse_status finish(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
@@ -76,6 +90,9 @@ static terse_status finish(struct tsi_bucket *bucket)
     tsi_clock(room, TERSE_STATION_GROUP, &from);
     if (status != TERSE_OK)
         return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+    status = check_payload(bucket);
+    if (status != TERSE_OK)
+        return status;
     if (bucket->round == 0)
         memset(room->sum + bucket->first, 0, (size_t)bucket->count * sizeof(float));
     status = tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),

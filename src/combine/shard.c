@@ -18,16 +18,16 @@ static void take_mean(struct tsi_bucket *bucket, float sign)
 {
     struct tsi_room *const room = bucket->room;
     const struct tsi_pieces mine = bucket->owned[room->rank];
-    const float part = 1.0f / (float)room->workers;
+    const float workers = (float)room->workers;
     for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
         const struct tsi_piece *const piece = &bucket->codec->piece[i];
         float *const sum = room->sum + piece->offset;
         float *const owner = room->owner_memory ? room->owner_memory + piece->offset : NULL;
         for (size_t j = 0; j < piece->count; j++) {
             if (owner)
-                owner[j] += sign * (sum[j] * part);
+                owner[j] += sign * (sum[j] / workers);
             else
-                sum[j] *= part;
+                sum[j] /= workers;
         }
     }
 }
@@ -58,11 +58,14 @@ static terse_status turn(struct tsi_bucket *bucket)
     if (status != TERSE_OK)
         return status;
     status = hear_all(bucket);
-    uint64_t from = tsi_now();
+    if (status == TERSE_OK)
+        status = tsi_check_sum(bucket, mine);
     if (status == TERSE_OK && mine.count > 0) {
+        uint64_t from = tsi_now();
         take_mean(bucket, 1.0f);
+        bucket->answered = 1;
         tsi_clock(room, TERSE_STATION_COMBINE, &from);
-        bucket->answered = tsi_say_back(bucket, bucket->back.memory) == TERSE_OK;
+        (void)!tsi_say_back(bucket, bucket->back.memory);
     } else if (mine.count > 0) {
         tsi_part_void(bucket->back.memory);
     }

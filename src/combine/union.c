@@ -221,6 +221,18 @@ static void zero_slices(const struct tsi_bucket *bucket, uint32_t owner)
                unions->slice[i].count * sizeof(float));
 }
 
+/* What was finite on every worker may overflow when added: nobody's fault, and a skip. */
+static terse_status check_slices(struct tsi_bucket *bucket, const struct tsk_table *kernel)
+{
+    const struct tsi_union *const unions = bucket->unions;
+    const struct tsi_pieces mine = unions->owned[bucket->room->rank];
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++)
+        if (kernel->magnitude_max_f32(bucket->room->sum + unions->slice[i].offset,
+                                      unions->slice[i].count) >= TSK_INFINITY_BITS)
+            return tsi_bucket_fail(bucket, TERSE_OUT_OF_RANGE, -1);
+    return TERSE_OK;
+}
+
 static terse_status post_lens(struct tsi_bucket *bucket, struct leg *leg)
 {
     struct tsi_mail mail = {.send_at = leg->send_len_at,
@@ -301,6 +313,8 @@ static terse_status answer(struct tsi_bucket *bucket)
         status = read_message(bucket, kernel, room->rank, draw, r, unions->there.recv_at[r],
                               unions->there.recv_len[r]);
     }
+    if (status == TERSE_OK)
+        (void)!check_slices(bucket, kernel);
     const size_t len = write_message(bucket, kernel, room->rank, tsi_owner_draw(bucket, room->rank),
                                      unions->messages);
     for (uint32_t r = 0; r < room->workers; r++)

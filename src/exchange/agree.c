@@ -22,7 +22,10 @@ static terse_status gather(terse_exchange *exchange, const uint64_t *mine, size_
 
 static terse_status blame(terse_fault *fault, terse_status status, int32_t rank, const char *text)
 {
-    (void)tsi_fail(fault, status, 0, "rank %d: %s", rank, text);
+    if (rank >= 0)
+        (void)tsi_fail(fault, status, 0, "rank %d: %s", rank, text);
+    else
+        (void)tsi_fail(fault, status, 0, "%s", text);
     if (fault)
         fault->rank = rank;
     return status;
@@ -107,11 +110,13 @@ terse_status tsi_agree_hash(terse_exchange *exchange, uint64_t hash, terse_fault
     if (status != TERSE_OK)
         return status;
     uint32_t fewest = workers;
+    uint32_t most = 0;
     uint32_t odd = 0;
     for (uint32_t r = 0; r < workers; r++) {
         uint32_t alike = 0;
         for (uint32_t other = 0; other < workers; other++)
             alike += exchange->heard[r] == exchange->heard[other];
+        most = alike > most ? alike : most;
         if (alike < fewest) {
             fewest = alike;
             odd = r;
@@ -119,5 +124,7 @@ terse_status tsi_agree_hash(terse_exchange *exchange, uint64_t hash, terse_fault
     }
     if (fewest == workers)
         return TERSE_OK;
+    if (2 * most <= workers)
+        return blame(fault, TERSE_MISMATCH, -1, "results differ, and no majority agrees");
     return blame(fault, TERSE_MISMATCH, (int32_t)odd, "its result differs from that of others");
 }

@@ -7,6 +7,8 @@
 #include "exchange/exchange.h"
 #include "kernels/bind.h"
 
+#define MAX_UNDER_WAY 6u /* buckets: reduce takes up to TERSE_SUM_SEGMENTS requests for each */
+
 /* ---- buckets of a step ---- */
 
 static struct tsi_bucket *known_bucket(const terse_exchange *exchange, uint32_t first,
@@ -84,42 +86,63 @@ static void add_to_memory(terse_exchange *exchange, const struct tsk_table *kern
     tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
 }
 
-static terse_status post_bucket(terse_exchange *exchange, struct tsi_bucket *bucket)
-{
-    bucket->round = 0;
-    bucket->status = TERSE_OK;
-    bucket->answered = 0;
-    bucket->fault = (terse_fault){.rank = -1};
-    exchange->posted[exchange->posted_count++] = bucket;
-    return exchange->combine->move[0](bucket);
-}
-
 /* A failure of the group itself, after which nothing can be told to anybody. */
 static int is_death(terse_status status)
 {
     return status == TERSE_LATE || status == TERSE_BROKEN;
 }
 
-/* One move of all buckets. A failure of one bucket is noted in it and told by the agreement. */
-static terse_status move_all(terse_exchange *exchange, uint32_t round, size_t move)
+/* The next move of a bucket. A failure of its own is noted in it and told by the agreement. */
+static terse_status move_on(const terse_exchange *exchange, struct tsi_bucket *bucket)
 {
-    for (uint32_t i = 0; i < exchange->posted_count; i++) {
-        exchange->posted[i]->round = round;
-        const terse_status status = exchange->combine->move[move](exchange->posted[i]);
-        if (is_death(status))
-            return status;
-    }
-    return TERSE_OK;
+    const terse_status status = exchange->combine->move[bucket->next_move++](bucket);
+    return is_death(status) ? status : TERSE_OK;
 }
 
-/* All buckets through their remaining moves and rounds; post_bucket has made the first. */
-static terse_status move_buckets(terse_exchange *exchange)
+/* Makes the first move of a bucket. A group has requests for a few buckets under way; beyond, the
+ * oldest goes all its way first. How many that is depends on counts that are the same everywhere.
+ */
+static terse_status post_bucket(terse_exchange *exchange, struct tsi_bucket *bucket)
 {
     terse_status status = TERSE_OK;
-    for (uint32_t round = 0; round < exchange->room.about.rounds; round++)
-        for (size_t move = round == 0 ? 1 : 0; exchange->combine->move[move] && status == TERSE_OK;
-             move++)
-            status = move_all(exchange, round, move);
+    if (exchange->posted_count >= MAX_UNDER_WAY) {
+        struct tsi_bucket *const oldest = exchange->posted[exchange->posted_count - MAX_UNDER_WAY];
+        while (exchange->combine->move[oldest->next_move] && status == TERSE_OK)
+            status = move_on(exchange, oldest);
+    }
+    bucket->round = 0;
+    bucket->next_move = 0;
+    bucket->status = TERSE_OK;
+    bucket->answered = 0;
+    bucket->fault = (terse_fault){.rank = -1};
+    exchange->posted[exchange->posted_count++] = bucket;
+    return status == TERSE_OK ? move_on(exchange, bucket) : status;
+}
+
+/* All buckets through the moves of a round that they have not made, MAX_UNDER_WAY at a time. */
+static terse_status move_round(terse_exchange *exchange)
+{
+    terse_status status = TERSE_OK;
+    for (uint32_t first = 0; first < exchange->posted_count; first += MAX_UNDER_WAY) {
+        for (size_t move = 0; exchange->combine->move[move]; move++) {
+            for (uint32_t i = first; i < first + MAX_UNDER_WAY && i < exchange->posted_count; i++)
+                if (exchange->posted[i]->next_move == move && status == TERSE_OK)
+                    status = move_on(exchange, exchange->posted[i]);
+        }
+    }
+    return status;
+}
+
+static terse_status move_buckets(terse_exchange *exchange)
+{
+    terse_status status = move_round(exchange);
+    for (uint32_t round = 1; round < exchange->room.about.rounds && status == TERSE_OK; round++) {
+        for (uint32_t i = 0; i < exchange->posted_count; i++) {
+            exchange->posted[i]->round = round;
+            exchange->posted[i]->next_move = 0;
+        }
+        status = move_round(exchange);
+    }
     return status;
 }
 
@@ -136,14 +159,14 @@ static const struct tsi_bucket *first_failure(const terse_exchange *exchange)
 static void write_answer(terse_exchange *exchange, float *gradient)
 {
     struct tsi_room *const room = &exchange->room;
-    const float part = exchange->combine->mean ? 1.0f / (float)room->workers : 1.0f;
+    const float parts = exchange->combine->mean ? (float)room->workers : 1.0f;
     uint64_t from = tsi_now();
     for (uint32_t i = 0; i < exchange->posted_count; i++) {
         const struct tsi_bucket *const bucket = exchange->posted[i];
         const float *const sum = room->sum + bucket->first;
         float *const out = gradient + bucket->first;
         for (uint64_t j = 0; j < bucket->count; j++)
-            out[j] = sum[j] * part;
+            out[j] = sum[j] / parts;
     }
     tsi_clock(room, TERSE_STATION_UPDATE, &from);
 }
@@ -189,31 +212,33 @@ static terse_status close_step(terse_exchange *exchange, terse_status moved, ter
                               : exchange->skip ? TERSE_NOT_FINITE
                                                : TERSE_OK;
     const int32_t blamed = failed || !exchange->skip ? why.rank : (int32_t)exchange->room.rank;
+    const terse_fault own = why;
     const terse_status status = tsi_agree_close(exchange, mine, blamed, &why);
     tsi_clock(&exchange->room, TERSE_STATION_GROUP, &from);
     if (status == TERSE_OK)
         return TERSE_OK;
+    if (failed && status == mine && why.rank == blamed && own.text[0] != '\0')
+        why = own; /* this worker has seen it itself: offset and rule */
     if (fault)
         *fault = why;
     return is_skip(status) ? status : break_down(exchange, status, &why);
 }
 
-static terse_status compare_answers(terse_exchange *exchange, const float *gradient,
-                                    terse_fault *fault)
+static terse_status compare_answers(terse_exchange *exchange, terse_fault *fault)
 {
+    uint64_t hash = 0;
     if (exchange->compare_every == 0 || exchange->step % exchange->compare_every != 0)
         return TERSE_OK;
-    const size_t len = (size_t)terse_layout_count(exchange->room.layout) * sizeof *gradient;
-    const terse_status status = tsi_agree_hash(exchange, tsi_hash64(gradient, len), fault);
-    if (status != TERSE_OK) {
-        exchange->broken = status;
-        if (fault)
-            exchange->cause = *fault;
+    for (uint32_t i = 0; i < exchange->posted_count; i++) {
+        const struct tsi_bucket *const bucket = exchange->posted[i];
+        const uint64_t here =
+            tsi_hash64(exchange->room.sum + bucket->first, (size_t)bucket->count * sizeof(float));
+        hash = hash * UINT64_C(0x9E3779B97F4A7C15) + here;
     }
-    return status;
+    return tsi_agree_hash(exchange, hash, fault);
 }
 
-static void write_report(terse_exchange *exchange, int32_t skipped_by,
+static void write_report(terse_exchange *exchange, terse_status skipped, int32_t skipped_by,
                          terse_exchange_report *report)
 {
     struct tsi_room *const room = &exchange->room;
@@ -227,6 +252,7 @@ static void write_report(terse_exchange *exchange, int32_t skipped_by,
                                           .said_len = said - exchange->said_before,
                                           .heard_len = heard - exchange->heard_before,
                                           .dense_len = (uint64_t)dense,
+                                          .skipped = skipped,
                                           .skipped_by = skipped_by};
         memcpy(report->nanoseconds, room->nanoseconds, sizeof report->nanoseconds);
     }
@@ -283,19 +309,21 @@ static terse_status end_step(terse_exchange *exchange, terse_status moved, float
     exchange->opened = 0;
     if (is_skip(status)) {
         roll_back(exchange, gradient);
-        write_report(exchange, why.rank, report);
+        write_report(exchange, status, why.rank, report);
         return TERSE_OK;
     }
     if (status == TERSE_OK) {
-        write_answer(exchange, gradient);
-        status = compare_answers(exchange, gradient, &why);
+        status = compare_answers(exchange, &why);
+        if (status != TERSE_OK)
+            (void)break_down(exchange, status, &why);
     }
     if (status != TERSE_OK) {
         if (fault)
             *fault = why;
         return status;
     }
-    write_report(exchange, -1, report);
+    write_answer(exchange, gradient);
+    write_report(exchange, TERSE_OK, -1, report);
     exchange->step++;
     return TERSE_OK;
 }
@@ -316,7 +344,7 @@ terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
     const uint64_t count = terse_layout_count(exchange->room.layout);
     status = bucket_of(exchange, 0, terse_layout_tensors(exchange->room.layout), &bucket, fault);
     if (status != TERSE_OK)
-        return status;
+        return break_down(exchange, status, fault);
     uint64_t from = tsi_now();
     const int ready = exchange->trusted || is_finite(kernel, gradient, count);
     tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
@@ -324,7 +352,7 @@ terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
     if (status != TERSE_OK)
         return break_down(exchange, status, fault);
     if (skipped_by >= 0) {
-        write_report(exchange, skipped_by, report);
+        write_report(exchange, TERSE_NOT_FINITE, skipped_by, report);
         return TERSE_OK;
     }
     bucket->copied = 0;
@@ -363,7 +391,7 @@ static terse_status check_bucket(const terse_exchange *exchange, uint32_t first,
                                  terse_fault *fault)
 {
     const uint32_t tensors = terse_layout_tensors(exchange->room.layout);
-    if (first > tensors || count > tensors - first)
+    if (count == 0 || first > tensors || count > tensors - first)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "tensors %u to %u of %u", first,
                         first + count, tensors);
     for (uint32_t i = 0; i < exchange->posted_count && exchange->opened; i++) {
@@ -384,24 +412,25 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
     terse_status status = begin_call(exchange, gradient, &kernel, fault);
     if (status == TERSE_OK)
         status = check_bucket(exchange, first, count, fault);
-    if (status == TERSE_OK)
-        status = bucket_of(exchange, first, count, &bucket, fault);
     if (status != TERSE_OK)
         return status;
+    status = bucket_of(exchange, first, count, &bucket, fault);
+    if (status == TERSE_OK && keep_copies(exchange, bucket) != TERSE_OK)
+        status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    if (status != TERSE_OK)
+        return break_down(exchange, status, fault);
     if (!exchange->opened) {
         status = open_step(exchange, 1, &skipped_by, fault);
         if (status != TERSE_OK)
             return break_down(exchange, status, fault);
     }
     uint64_t from = tsi_now();
-    if (keep_copies(exchange, bucket) != TERSE_OK)
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     exchange->room.gradient = gradient;
-    if (exchange->trusted || is_finite(kernel, gradient + bucket->first, bucket->count))
-        add_to_memory(exchange, kernel, bucket, gradient);
-    else
-        exchange->skip = 1;
+    const int fit = exchange->trusted || is_finite(kernel, gradient + bucket->first, bucket->count);
     tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
+    exchange->skip |= !fit;
+    if (fit)
+        add_to_memory(exchange, kernel, bucket, gradient);
     status = post_bucket(exchange, bucket);
     if (!is_death(status))
         return TERSE_OK;
@@ -417,7 +446,11 @@ terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
     const terse_status status = begin_call(exchange, gradient, &kernel, fault);
     if (status != TERSE_OK)
         return status;
-    if (!exchange->opened)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "nothing was posted");
+    uint32_t posted = 0;
+    for (uint32_t i = 0; i < exchange->posted_count && exchange->opened; i++)
+        posted += exchange->posted[i]->tensor_count;
+    if (!exchange->opened || posted != terse_layout_tensors(exchange->room.layout))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%u of %u tensors were posted", posted,
+                        terse_layout_tensors(exchange->room.layout));
     return end_step(exchange, move_buckets(exchange), gradient, report, fault);
 }

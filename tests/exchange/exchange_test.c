@@ -204,7 +204,7 @@ static void dense_answers_are_the_mean(void **unused)
                     sum[i] = r == 0 ? one[i] : sum[i] + one[i];
             }
             for (size_t i = 0; i < scene.count; i++)
-                sum[i] *= 1.0f / (float)workers;
+                sum[i] /= (float)workers;
             assert_true(test_same_bits(sum, scene.answer[0], scene.count));
             free(sum);
             free(one);

@@ -297,6 +297,162 @@ static void a_differing_answer_is_found_by_its_hash(void **unused)
     workers_run(3, believe, &forgery);
 }
 
+/* ---- what cannot be said ---- */
+
+struct excess {
+    const char *codec;
+    const char *combine;
+    float value;          /* of every element, on every worker, in steps 1 and 2 */
+    terse_status skipped; /* of those steps */
+};
+
+/* Step 0 is sound, steps 1 and 2 are not, step 3 is sound again and must work as if they had not
+ * been. */
+static const char *exceed(terse_group *seat, void *context)
+{
+    const struct excess *const excess = context;
+    const terse_exchange_options options = {
+        .size = sizeof options, .codec = excess->codec, .combine = excess->combine};
+    terse_exchange *exchange = NULL;
+    terse_exchange_report report;
+    terse_fault fault = {.rank = -1};
+    const char *complaint = NULL;
+    float *const gradient = malloc(COUNT * sizeof *gradient);
+    if (!gradient)
+        return "out of memory";
+    terse_status status = make(seat, &options, &exchange, &fault);
+    for (unsigned step = 0; step < 4 && status == TERSE_OK && !complaint; step++) {
+        const int sound = step == 0 || step == 3;
+        for (size_t i = 0; i < COUNT; i++)
+            gradient[i] = sound ? 1 : excess->value;
+        status = terse_exchange_run(exchange, gradient, &report, &fault);
+        if (status == TERSE_OK && report.skipped != (sound ? TERSE_OK : excess->skipped))
+            complaint = complain(seat, excess->codec, report.skipped, NULL);
+        if (status == TERSE_OK && sound && fabsf(gradient[0] - 1) > 0.01f)
+            complaint = "a step after a skipped one is wrong";
+        if (status == TERSE_OK && !sound && gradient[0] != excess->value)
+            complaint = "a skipped step has changed the gradient";
+    }
+    if (status != TERSE_OK)
+        complaint = complain(seat, excess->codec, status, &fault);
+    terse_exchange_destroy(exchange);
+    free(gradient);
+    return complaint;
+}
+
+static void what_cannot_be_said_is_skipped_by_all(void **unused)
+{
+    static const struct excess cases[] = {
+        {"f16", "shard", 1e6f, TERSE_OUT_OF_RANGE},
+        {"f16", "gather", 1e6f, TERSE_OUT_OF_RANGE},
+        {"bf16", "shard", 3.4e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "reduce", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "gather", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "shard", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "union", 3e38f, TERSE_OUT_OF_RANGE},
+        {"log", "shard", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "reduce", INFINITY, TERSE_NOT_FINITE},
+    };
+    (void)unused;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct excess excess = cases[i];
+        workers_run(3, exceed, &excess);
+    }
+}
+
+/* An owner whose answer overflows gives up the mean it had added to its memory. */
+static const char *overflow_back(terse_group *seat, void *context)
+{
+    static const float first[] = {65504, 65472};
+    const terse_exchange_options options = {
+        .size = sizeof options, .codec = "f16", .combine = "shard"};
+    terse_layout *layout = NULL;
+    terse_exchange *exchange = NULL;
+    terse_exchange_report report = {0};
+    terse_fault fault = {.rank = -1};
+    float gradient = first[terse_group_rank(seat)];
+    (void)context;
+    if (terse_layout_vector(1, &layout) != TERSE_OK)
+        return "out of memory";
+    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+    terse_layout_destroy(layout);
+    if (status == TERSE_OK)
+        status = terse_exchange_run(exchange, &gradient, &report, &fault);
+    gradient = 65504;
+    if (status == TERSE_OK)
+        status = terse_exchange_run(exchange, &gradient, &report, &fault);
+    gradient = 1;
+    if (status == TERSE_OK)
+        status = terse_exchange_run(exchange, &gradient, &report, &fault);
+    terse_exchange_destroy(exchange);
+    if (status != TERSE_OK || report.skipped != TERSE_OK)
+        return complain(seat, "the step after", report.skipped, &fault);
+    return NULL;
+}
+
+static void an_answer_that_overflows_is_forgotten(void **unused)
+{
+    (void)unused;
+    workers_run(2, overflow_back, NULL);
+}
+
+/* ---- odd shapes ---- */
+
+/* A layout without tensors, buckets of nothing, more buckets than a group has requests, and a
+ * bucket that was forgotten. */
+static const char *shape_oddly(terse_group *seat, void *context)
+{
+    enum { TENSORS = 300 };
+    static const uint64_t dims[] = {50};
+    const char *const codec = context;
+    const terse_exchange_options options = {.size = sizeof options, .codec = codec};
+    terse_layout *empty = NULL;
+    terse_layout *many = NULL;
+    terse_exchange *exchange = NULL;
+    terse_fault fault = {.rank = -1};
+    float gradient[TENSORS * 50];
+    const char *complaint = NULL;
+    for (size_t i = 0; i < sizeof gradient / sizeof gradient[0]; i++)
+        gradient[i] = (float)(i % 11) - 5;
+    if (terse_layout_create(&empty) || terse_layout_create(&many))
+        return "out of memory";
+    for (int i = 0; i < TENSORS; i++)
+        if (terse_layout_add(many, "", 1, dims) != TERSE_OK)
+            complaint = "no tensor";
+    terse_status status = terse_exchange_create(seat, empty, &options, &exchange, &fault);
+    if (status == TERSE_OK)
+        status = terse_exchange_run(exchange, gradient, NULL, &fault);
+    terse_exchange_destroy(exchange);
+    exchange = NULL;
+    if (status == TERSE_OK)
+        status = terse_exchange_create(seat, many, &options, &exchange, &fault);
+    if (status == TERSE_OK &&
+        terse_exchange_post(exchange, gradient, 0, 0, &fault) != TERSE_BAD_ARGUMENT)
+        complaint = "a bucket of nothing was posted";
+    for (uint32_t i = 0; i < TENSORS && status == TERSE_OK; i++) {
+        if (i == TENSORS - 1 &&
+            terse_exchange_finish(exchange, gradient, NULL, &fault) != TERSE_BAD_ARGUMENT)
+            complaint = "a forgotten bucket was not missed";
+        status = terse_exchange_post(exchange, gradient, i, 1, &fault);
+    }
+    if (status == TERSE_OK)
+        status = terse_exchange_finish(exchange, gradient, NULL, &fault);
+    if (status != TERSE_OK)
+        complaint = complain(seat, codec, status, &fault);
+    terse_exchange_destroy(exchange);
+    terse_layout_destroy(empty);
+    terse_layout_destroy(many);
+    return complaint;
+}
+
+static void odd_shapes_do_no_harm(void **unused)
+{
+    static char codecs[][8] = {"f32", "topk", "log", "sign"};
+    (void)unused;
+    for (size_t i = 0; i < 4; i++)
+        workers_run(3, shape_oddly, codecs[i]);
+}
+
 /* ---- coming and going ---- */
 
 static const char *come_and_go(terse_group *seat, void *context)
@@ -334,6 +490,9 @@ int main(void)
         cmocka_unit_test(a_late_worker_is_named_within_the_deadline),
         cmocka_unit_test(a_corrupt_frame_names_its_sender_on_every_worker),
         cmocka_unit_test(a_differing_answer_is_found_by_its_hash),
+        cmocka_unit_test(what_cannot_be_said_is_skipped_by_all),
+        cmocka_unit_test(an_answer_that_overflows_is_forgotten),
+        cmocka_unit_test(odd_shapes_do_no_harm),
         cmocka_unit_test(many_rounds_of_create_step_destroy),
     };
     return cmocka_run_group_tests_name("exchange failures", tests, NULL, NULL);
