@@ -25,8 +25,9 @@ test: build  ## run the tests
 test-long: build  ## run the tests, the long ones too
 	@tools/run-tests build
 
-bench: build  ## time every codec against the memory limit
+bench: build  ## time every codec against the memory limit, and top-k against PyTorch's
 	@build/terse bench codecs
+	@bench/peers
 
 install: setup  ## install library, headers, command and man page (PREFIX, DESTDIR)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null

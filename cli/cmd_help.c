@@ -74,7 +74,6 @@ static void print_overview(void)
            "  1  the input was refused, or the operation failed on it\n"
            "  2  wrong usage\n"
            "  3  the machine failed: memory, input/output\n"
-           "  4  a claim that was to be checked does not hold\n"
            "\nStart with `terse demo`.\n",
            bold, plain);
 }

@@ -230,6 +230,8 @@ def decode_uniform(frame, tensor, section, out, state):
         return
     levels = (1 << (bits - 1)) - 1
     unit = f32(norm / levels)
+    if math.isinf(f32(levels * unit)):
+        section.refuse(start + 1, "the largest level is not finite")
     pairs = section.codes(tensor.count, bits - 1, levels)
     add_codes(out, tensor, pairs, lambda m: f32(m * unit))
 

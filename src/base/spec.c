@@ -48,7 +48,7 @@ static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 const char *tsi_spec_nearest(const char *word, size_t len, const char *const *words, size_t count)
 {
     const char *nearest = NULL;
-    size_t shortest = len / 3 + 2; /* a third of the letters may be wrong, and one more */
+    size_t shortest = len / 3 + 1 + (len > 3); /* a third of the letters may be wrong, or one */
     for (size_t i = 0; i < count; i++) {
         const size_t apart = distance(word, len, words[i], strlen(words[i]));
         if (apart < shortest) {
@@ -150,16 +150,23 @@ static terse_status no_such_key(const terse_param *params, size_t param_count, s
                                 terse_fault *fault)
 {
     const char *names[TSI_MAX_PARAMS];
-    for (size_t i = 0; i < param_count; i++)
+    char all[TSI_MAX_PARAMS * (MAX_WORD + 2)] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < param_count; i++) {
         names[i] = params[i].name;
+        used +=
+            (size_t)snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : ", ", names[i]);
+    }
     const int shown = (int)least(key.len, MAX_WORD);
     if (param_count == 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "there are no parameters, so no '%.*s'",
                         shown, key.text);
     const char *const nearest = tsi_spec_nearest(key.text, key.len, names, param_count);
-    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no parameter '%.*s'; %s '%s'%s", shown,
-                    key.text, nearest ? "did you mean" : "there is", nearest ? nearest : names[0],
-                    nearest ? "?" : "");
+    if (nearest)
+        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset,
+                        "no parameter '%.*s'; did you mean '%s'?", shown, key.text, nearest);
+    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no parameter '%.*s'; there is: %s", shown,
+                    key.text, all);
 }
 
 static terse_status read_entry(const terse_param *params, size_t param_count, struct stretch entry,

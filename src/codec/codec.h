@@ -1,7 +1,7 @@
 /* What a codec is, from inside: one ops table per file of this folder, all listed in registry.c.
  *
- * A slot works on one piece (a tensor) of the flat buffer; codec.c walks the pieces and lays their
- * payload sections one after the other. */
+ * A slot works on one piece (a tensor) of the flat buffer; walk.c goes over the pieces and lays
+ * their payload sections one after the other. */
 #ifndef TSI_CODEC_H
 #define TSI_CODEC_H
 
@@ -22,7 +22,7 @@ struct tsi_patch {
 /* What every slot is handed. */
 struct tsi_call {
     const double *param;           /* values in the order of ops->params */
-    const struct tsi_piece *piece; /* never empty: codec.c skips pieces without elements */
+    const struct tsi_piece *piece; /* never empty: walk.c skips pieces without elements */
     const struct tsk_table *kernel;
     const terse_draw *draw;
     uint32_t round;

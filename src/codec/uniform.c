@@ -56,6 +56,12 @@ static struct tsi_grid grid_of(const struct tsi_call *call, unsigned bits, float
                              .add = add};
 }
 
+/* The largest level rounds beyond the largest float, though the norm itself does not. */
+static int overflows(const struct tsi_grid *grid)
+{
+    return !isfinite((float)grid->levels * grid->unit);
+}
+
 static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
 {
     (void)round;
@@ -97,11 +103,13 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     const terse_status status = norm_of(call, in, &norm);
     if (status != TERSE_OK)
         return status;
+    const struct tsi_grid grid = grid_of(call, bits, norm);
+    if (norm > 0 && overflows(&grid))
+        return TERSE_OUT_OF_RANGE;
     section[0] = (uint8_t)bits;
     tsi_store_f32(section + 1, norm);
     *len = CODES_AT;
     if (norm > 0) {
-        const struct tsi_grid grid = grid_of(call, bits, norm);
         tsi_codes_encode(&grid, in, take, section + CODES_AT);
         *len += tsi_packed_len(call->piece->count, bits);
     }
@@ -123,11 +131,13 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     *used = CODES_AT;
     if (norm == 0)
         return TERSE_OK;
+    const struct tsi_grid grid = grid_of(call, bits, norm);
+    if (overflows(&grid))
+        return tsi_fail(fault, TERSE_BAD_FRAME, 1, "the largest level is not finite");
     *used += tsi_packed_len(call->piece->count, bits);
     status = tsi_section_len(len, *used, fault);
     if (status != TERSE_OK)
         return status;
-    const struct tsi_grid grid = grid_of(call, bits, norm);
     return tsi_codes_decode(&grid, section, CODES_AT, out, fault);
 }
 

@@ -1,5 +1,5 @@
 /* The exchange from inside: who agrees on what (agree.c), what the options mean (settings.c), and
- * the step itself (exchange.c). */
+ * the step itself (step.c). */
 #ifndef TSI_EXCHANGE_H
 #define TSI_EXCHANGE_H
 

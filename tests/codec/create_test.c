@@ -22,6 +22,8 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"", 0, "no codec ''"},
         {"zzzzzzzzzz", 0, "no codec 'zzzzzzzzzz'"},
         {"topk:kep=0.1", 5, "no parameter 'kep'; did you mean 'keep'?"},
+        {"topk:colour=1", 5, "no parameter 'colour'; there is: keep, values"},
+        {"foo", 0, "no codec 'foo'"},
         {"topk:keep=2", 10, "keep is in 1e-9..1, not 2"},
         {"topk:keep=x", 10, "keep is a number, not 'x'"},
         {"topk:keep=0.1x", 10, "keep is a number, not '0.1x'"},

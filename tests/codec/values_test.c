@@ -365,6 +365,8 @@ static void too_large_for_the_format_is_a_status(void **unused)
         {"natural", 1.8e38f, TERSE_OUT_OF_RANGE},
         {"topk:keep=1,values=f16", 70000, TERSE_OUT_OF_RANGE},
         {"uniform:norm=2", 3.4e38f, TERSE_OUT_OF_RANGE},
+        {"uniform:bits=8", 3.4028235e38f, TERSE_OUT_OF_RANGE},
+        {"uniform:bits=8", 3.39e38f, TERSE_OK},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

@@ -180,6 +180,7 @@ def defects(golden):
     yield "log-scale-nan", golden("log").set_payload(0, NAN).seal()
     yield "bits-17", golden("uniform").set_payload(0, b"\x11").seal()
     yield "bits-1", golden("uniform").set_payload(0, b"\1").seal()
+    yield "norm-overflows", golden("uniform-16-bits").set_payload(1, b"\xff\xff\x7f\x7f").seal()
     yield "norm-nan", golden("uniform").set_payload(1, NAN).seal()
     yield "uniform-negative-zero", golden("uniform").set_payload(5, b"\x08").seal()
     yield "uniform-codes-missing", golden("uniform").resize_payload(100).seal()
