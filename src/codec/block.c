@@ -1,6 +1,8 @@
 /* block: one random block of neighbours, drawn alike by every worker, so that no index travels and
  * payloads add up (RBGS; Xu & Huang, ICML 2022). Only the block is read and checked.
  * Section: docs/wire-format.md, "block". */
+#include <string.h>
+
 #include "codec/run.h"
 #include "codec/section.h"
 
@@ -59,17 +61,16 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
                            uint8_t *section, size_t *len)
 {
     const struct block block = block_of(call);
-    terse_status status = tsi_run_copy(call, in + block.start, block.ahead, section);
-    if (status == TERSE_OK)
-        status = tsi_run_copy(call, in, block.wrapped, section + block.ahead * sizeof *in);
+    const size_t ahead_len = block.ahead * sizeof *in;
+    float *const ahead = take ? take + block.start : NULL;
+    terse_status status = tsi_run_copy(call, in + block.start, ahead, block.ahead, section);
     if (status != TERSE_OK)
         return status;
-    if (take) {
-        tsi_run_zero(call, take + block.start, block.ahead);
-        tsi_run_zero(call, take, block.wrapped);
-    }
-    *len = (block.ahead + block.wrapped) * sizeof *in;
-    return TERSE_OK;
+    status = tsi_run_copy(call, in, take, block.wrapped, section + ahead_len);
+    if (status != TERSE_OK && take)
+        memcpy(ahead, section, ahead_len);
+    *len = ahead_len + block.wrapped * sizeof *in;
+    return status;
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,

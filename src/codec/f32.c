@@ -20,13 +20,8 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
                            uint8_t *section, size_t *len)
 {
     const size_t count = call->piece->count;
-    const terse_status status = tsi_run_copy(call, in, count, section);
-    if (status != TERSE_OK)
-        return status;
-    if (take)
-        tsi_run_zero(call, take, count);
     *len = count * sizeof(float);
-    return TERSE_OK;
+    return tsi_run_copy(call, in, take, count, section);
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,

@@ -264,11 +264,8 @@ static terse_status encode_plain(const struct tsi_call *call, const float *in, f
                                  uint8_t *section, size_t *len)
 {
     const size_t count = section_floats(call->param, call->piece, call->round);
-    const terse_status status = tsi_run_copy(call, in, count, section);
-    if (status == TERSE_OK && take)
-        tsi_run_zero(call, take, count);
     *len = count * sizeof(float);
-    return status;
+    return tsi_run_copy(call, in, take, count, section);
 }
 
 static terse_status encode_p(const struct tsi_call *call, const struct factors *factors,

@@ -18,7 +18,8 @@ size_t tsi_run_scratch(size_t count)
     return tsi_chunk_total(count) * sizeof(uint32_t);
 }
 
-/* Copies a chunk, tile by tile, and notes its largest magnitude bits while a tile is warm. */
+/* Copies a chunk tile by tile, and while a tile is warm notes its largest magnitude bits and leaves
+ * zeros behind. */
 static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct run *const run = context;
@@ -30,32 +31,26 @@ static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
         const uint32_t here = run->call->kernel->magnitude_max_f32(run->in + at, tile);
         most = here > most ? here : most;
         memcpy(run->copy + at * sizeof(float), run->in + at, tile * sizeof(float));
+        if (run->out)
+            memset(run->out + at, 0, tile * sizeof(float));
     }
     maxima[chunk] = most;
 }
 
-terse_status tsi_run_copy(const struct tsi_call *call, const float *in, size_t count, uint8_t *out)
+terse_status tsi_run_copy(const struct tsi_call *call, const float *in, float *take, size_t count,
+                          uint8_t *out)
 {
     const uint32_t *const maxima = call->scratch;
-    struct run run = {.call = call, .in = in, .copy = out};
+    struct run run = {.call = call, .in = in, .copy = out, .out = take};
     tsi_each_chunk(call->threads, count, copy_chunk, &run);
-    for (size_t i = 0; i < tsi_chunk_total(count); i++)
-        if (maxima[i] >= TSK_INFINITY_BITS)
-            return TERSE_NOT_FINITE;
+    for (size_t i = 0; i < tsi_chunk_total(count); i++) {
+        if (maxima[i] < TSK_INFINITY_BITS)
+            continue;
+        if (take)
+            memcpy(take, out, count * sizeof *take);
+        return TERSE_NOT_FINITE;
+    }
     return TERSE_OK;
-}
-
-static void zero_chunk(void *context, size_t chunk, size_t first, size_t count)
-{
-    const struct run *const run = context;
-    (void)chunk;
-    memset(run->out + first, 0, count * sizeof(float));
-}
-
-void tsi_run_zero(const struct tsi_call *call, float *floats, size_t count)
-{
-    struct run run = {.call = call, .out = floats};
-    tsi_each_chunk(call->threads, count, zero_chunk, &run);
 }
 
 static void add_chunk(void *context, size_t chunk, size_t first, size_t count)

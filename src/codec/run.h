@@ -8,10 +8,10 @@
 /* Scratch bytes for runs of at most `count` floats. */
 size_t tsi_run_scratch(size_t count);
 
-/* Copies; TERSE_NOT_FINITE if a float is not (some may have been copied). */
-TERSE_CHECK terse_status tsi_run_copy(const struct tsi_call *call, const float *in, size_t count,
-                                      uint8_t *out);
-void tsi_run_zero(const struct tsi_call *call, float *floats, size_t count);
+/* Copies, and leaves zeros in `take` (NULL, or `in` without its const). TERSE_NOT_FINITE if a float
+ * is not; then `take` is as it was. */
+TERSE_CHECK terse_status tsi_run_copy(const struct tsi_call *call, const float *in, float *take,
+                                      size_t count, uint8_t *out);
 
 /* out += the floats at section + at; refuses what is not finite. */
 TERSE_CHECK terse_status tsi_run_add(const struct tsi_call *call, const uint8_t *section, size_t at,
