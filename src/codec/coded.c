@@ -77,3 +77,19 @@ terse_status tsi_codes_decode(const struct tsi_grid *grid, const uint8_t *sectio
                             "a code is not on the grid");
     return TERSE_OK;
 }
+
+terse_status tsi_scaled_decode(const struct tsi_call *call, tsi_grid_fn *grid_of,
+                               const uint8_t *section, size_t len, size_t *used, float *out,
+                               terse_fault *fault)
+{
+    const struct tsi_grid unscaled = grid_of(call, 0);
+    float scale = 0;
+    *used = sizeof(float) + tsi_packed_len(call->piece->count, unscaled.bits);
+    terse_status status = tsi_section_len(len, *used, fault);
+    if (status == TERSE_OK)
+        status = tsi_section_scale(section, 0, &scale, fault);
+    if (status != TERSE_OK)
+        return status;
+    const struct tsi_grid grid = grid_of(call, scale);
+    return tsi_codes_decode(&grid, section, sizeof(float), out, fault);
+}

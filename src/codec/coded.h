@@ -30,6 +30,14 @@ size_t tsi_codes_scratch(const struct tsi_piece *piece);
  * (tsi_packed_len bytes), and takes what they say out of `take` unless that is NULL. */
 void tsi_codes_encode(const struct tsi_grid *grid, const float *in, float *take, uint8_t *packed);
 
+/* Makes a grid for a piece from the scale its section starts with. */
+typedef struct tsi_grid tsi_grid_fn(const struct tsi_call *call, float scale);
+
+/* A whole section of f32 scale and packed codes, as log and nearest have it. */
+TERSE_CHECK terse_status tsi_scaled_decode(const struct tsi_call *call, tsi_grid_fn *grid_of,
+                                           const uint8_t *section, size_t len, size_t *used,
+                                           float *out, terse_fault *fault);
+
 /* Adds what the packed codes at section + at say. */
 TERSE_CHECK terse_status tsi_codes_decode(const struct tsi_grid *grid, const uint8_t *section,
                                           size_t at, float *out, terse_fault *fault);

@@ -4,8 +4,7 @@
 #include "codec/section.h"
 #include "codec/statistics.h"
 
-#define F16_LIMIT 0x477ff000u  /* 65520 rounds to infinity */
-#define BF16_LIMIT 0x7f7f8000u /* as does half an ulp above the largest bf16 */
+#define BF16_LIMIT 0x7f7f8000u /* half an ulp above the largest bf16 rounds to infinity */
 
 struct half_job {
     const struct tsi_call *call;
@@ -23,7 +22,7 @@ static struct half_job f16_job(const struct tsi_call *call)
     return (struct half_job){.call = call,
                              .from_f32 = call->kernel->f16_from_f32,
                              .add_f32 = call->kernel->f16_add_f32,
-                             .limit = F16_LIMIT};
+                             .limit = TSI_F16_LIMIT};
 }
 
 static struct half_job bf16_job(const struct tsi_call *call)

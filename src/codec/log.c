@@ -99,15 +99,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    float scale = 0;
-    *used = section_bound(call->param, call->piece, 0);
-    terse_status status = tsi_section_len(len, *used, fault);
-    if (status == TERSE_OK)
-        status = tsi_section_scale(section, 0, &scale, fault);
-    if (status != TERSE_OK)
-        return status;
-    const struct tsi_grid grid = grid_of(call, scale);
-    return tsi_codes_decode(&grid, section, sizeof(float), out, fault);
+    return tsi_scaled_decode(call, grid_of, section, len, used, out, fault);
 }
 
 const struct terse_codec_ops tsi_codec_log = {

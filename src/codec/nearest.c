@@ -85,15 +85,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    float range = 0;
-    *used = section_bound(call->param, call->piece, 0);
-    terse_status status = tsi_section_len(len, *used, fault);
-    if (status == TERSE_OK)
-        status = tsi_section_scale(section, 0, &range, fault);
-    if (status != TERSE_OK)
-        return status;
-    const struct tsi_grid grid = grid_of(call, range);
-    return tsi_codes_decode(&grid, section, sizeof(float), out, fault);
+    return tsi_scaled_decode(call, grid_of, section, len, used, out, fault);
 }
 
 const struct terse_codec_ops tsi_codec_nearest = {

@@ -9,8 +9,7 @@
 enum { KEEP, VALUES };
 enum { VALUES_F32, VALUES_F16 };
 
-#define F16_LIMIT 0x477ff000u /* rounds to infinity */
-#define BATCH ((size_t)64)    /* elements decoded at a time */
+#define BATCH ((size_t)64) /* elements decoded at a time */
 #define MAX_PARTS ((size_t)64)
 #define AHEAD ((size_t)16) /* elements prefetched: about a memory latency */
 
@@ -84,7 +83,7 @@ static terse_status say_values(const struct tsi_call *call, const struct tsi_cho
 {
     if (call->param[VALUES] == VALUES_F16) {
         const uint32_t most = call->kernel->f16_from_f32(chosen->value, k, out);
-        const terse_status status = tsi_within(most, F16_LIMIT);
+        const terse_status status = tsi_within(most, TSI_F16_LIMIT);
         if (status == TERSE_OK)
             (void)call->kernel->f16_add_f32(chosen->value, out, k, -1.0f);
         return status;
