@@ -11,8 +11,8 @@ uint32_t tsi_magnitude_max(const struct tsi_call *call, const float *in); /* mag
 double tsi_magnitude_sum(const struct tsi_call *call, const float *in);
 double tsi_square_sum(const struct tsi_call *call, const float *in);
 
-#define TSI_F16_LIMIT 0x477ff000u /* magnitude bits of 65520: from here on f16 rounds to infinity \
-                                   */
+/* Magnitude bits of 65520: from here on f16 rounds to infinity. */
+#define TSI_F16_LIMIT 0x477ff000u
 
 /* TERSE_NOT_FINITE or TERSE_OUT_OF_RANGE if the largest magnitude bits reach `limit`. */
 terse_status tsi_within(uint32_t magnitude_bits, uint32_t limit);
