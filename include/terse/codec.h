@@ -113,7 +113,7 @@ TERSE_API TERSE_CHECK terse_status terse_codec_encode(terse_codec *codec, uint32
                                                       void *payload, size_t cap, size_t *len);
 
 /* The same, and subtracts from `memory` what was said. On failure what had already been taken is
- * put back: equal where the codec selects or the layout has one tensor, else to one rounding.
+ * put back: bit for bit where the codec selects, else to one rounding.
  * Codecs with two rounds take in the last one. */
 TERSE_API TERSE_CHECK terse_status terse_codec_encode_take(terse_codec *codec, uint32_t round,
                                                            const terse_draw *draw, float *memory,

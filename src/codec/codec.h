@@ -19,6 +19,10 @@ struct tsi_patch {
     size_t count;
 };
 
+/* What a selecting codec leaves of what it said: -0 + x is x for every x, -0 included, so adding
+ * what was said gives back the same bits. */
+#define TSI_NOTHING (-0.0f)
+
 /* What every slot is handed. */
 struct tsi_call {
     const double *param;           /* values in the order of ops->params */

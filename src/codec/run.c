@@ -31,8 +31,8 @@ static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
         const uint32_t here = run->call->kernel->magnitude_max_f32(run->in + at, tile);
         most = here > most ? here : most;
         memcpy(run->copy + at * sizeof(float), run->in + at, tile * sizeof(float));
-        if (run->out)
-            memset(run->out + at, 0, tile * sizeof(float));
+        for (size_t i = at; run->out && i < at + tile; i++)
+            run->out[i] = TSI_NOTHING;
     }
     maxima[chunk] = most;
 }

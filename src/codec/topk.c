@@ -77,6 +77,16 @@ static size_t scratch_len(const double *param, const struct tsi_piece *piece, un
 
 /* ---- encode ---- */
 
+/* What halves leave of the chosen. */
+static void keep_rounding(const struct tsi_call *call, const struct tsi_chosen *chosen, size_t k,
+                          const uint8_t *halves)
+{
+    (void)call->kernel->f16_add_f32(chosen->value, halves, k, -1.0f);
+    for (size_t i = 0; i < k; i++)
+        if (chosen->value[i] == 0)
+            chosen->value[i] = TSI_NOTHING;
+}
+
 /* Writes the values; what rounding leaves of them stays in chosen->value: 0 for f32. */
 static terse_status say_values(const struct tsi_call *call, const struct tsi_chosen *chosen,
                                size_t k, uint8_t *out)
@@ -85,11 +95,12 @@ static terse_status say_values(const struct tsi_call *call, const struct tsi_cho
         const uint32_t most = call->kernel->f16_from_f32(chosen->value, k, out);
         const terse_status status = tsi_within(most, TSI_F16_LIMIT);
         if (status == TERSE_OK)
-            (void)call->kernel->f16_add_f32(chosen->value, out, k, -1.0f);
+            keep_rounding(call, chosen, k, out);
         return status;
     }
     memcpy(out, chosen->value, k * sizeof(float));
-    memset(chosen->value, 0, k * sizeof(float));
+    for (size_t i = 0; i < k; i++)
+        chosen->value[i] = TSI_NOTHING;
     return TERSE_OK;
 }
 

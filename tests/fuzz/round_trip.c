@@ -1,6 +1,6 @@
 /* Arbitrary floats through encode_take and decode_add: said + kept = given. What is refused leaves
- * the memory as it was: equal (-0 may become +0), except that a codec that quantizes puts back what
- * it had taken from earlier tensors, which costs a rounding. */
+ * the memory as it was: bit for bit, except that a codec that quantizes puts back what it had taken
+ * from earlier tensors, which costs a rounding. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,12 +39,7 @@ static void check_untouched(const struct trip *trip)
 {
     if (memcmp(trip->kept, trip->given, trip->len) == 0)
         return;
-    if (trip->subject.about.traits & TERSE_CODEC_SELECTING) {
-        for (size_t i = 0; i < trip->subject.count; i++)
-            FUZZ_CHECK(trip->kept[i] == trip->given[i] ||
-                       memcmp(&trip->kept[i], &trip->given[i], sizeof(float)) == 0);
-        return;
-    }
+    FUZZ_CHECK(!(trip->subject.about.traits & TERSE_CODEC_SELECTING));
     const size_t first = (size_t)terse_layout_count(trip->subject.layout) - last_count(trip);
     const double rounding = rounding_of(trip);
     for (size_t i = 0; i < first; i++)
