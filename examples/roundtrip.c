@@ -29,7 +29,7 @@ int main(void)
         fprintf(stderr, "roundtrip: %s %s\n", terse_status_text(status), fault.text);
     else
         printf("8 floats (32 bytes) in %zu bytes\n", len);
-    for (int i = 0; !status && i < 8; i++)
+    for (int i = 0; !status && i < 8; i++) /* what is wholly said leaves -0: -0 + x is x */
         printf("given %4.1f  said %4.1f  kept %4.1f\n", (double)given[i], (double)heard[i],
                (double)memory[i]);
     terse_codec_destroy(codec);

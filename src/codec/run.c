@@ -18,8 +18,14 @@ size_t tsi_run_scratch(size_t count)
     return tsi_chunk_total(count) * sizeof(uint32_t);
 }
 
+static void leave_nothing(float *out, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = TSI_NOTHING;
+}
+
 /* Copies a chunk tile by tile, and while a tile is warm notes its largest magnitude bits and leaves
- * zeros behind. */
+ * nothing behind. */
 static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct run *const run = context;
@@ -31,8 +37,8 @@ static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
         const uint32_t here = run->call->kernel->magnitude_max_f32(run->in + at, tile);
         most = here > most ? here : most;
         memcpy(run->copy + at * sizeof(float), run->in + at, tile * sizeof(float));
-        for (size_t i = at; run->out && i < at + tile; i++)
-            run->out[i] = TSI_NOTHING;
+        if (run->out)
+            leave_nothing(run->out + at, tile);
     }
     maxima[chunk] = most;
 }
