@@ -27,7 +27,8 @@ extern "C" {
 
 typedef struct terse_exchange terse_exchange;
 
-/* NULL and zero mean the default. */
+/* NULL and zero mean the default. Signs (combine vote) are voted on everywhere: no min, no plain.
+ */
 typedef struct terse_exchange_options {
     size_t size;       /* sizeof(terse_exchange_options), for later additions */
     const char *codec; /* a codec spec; "f32" */
@@ -39,6 +40,8 @@ typedef struct terse_exchange_options {
     uint32_t threads;   /* of the codecs; 1 */
     uint32_t compare_every; /* compare a hash of the result every so many steps; 0 never */
     uint32_t trusted;       /* 1: the caller has checked that gradients are finite */
+    uint64_t min;           /* tensors with fewer elements travel plain, as f32 */
+    const char *plain; /* so do those whose name matches one of these: "*.bias|bn*"; NULL: none */
 } terse_exchange_options;
 
 /* The stations of a step, as the report tells their time. */

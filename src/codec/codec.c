@@ -30,13 +30,13 @@ static terse_status allocate(terse_codec *codec)
         const struct tsi_piece *const piece = &codec->piece[i];
         if (piece->count == 0)
             continue;
-        const size_t needed = codec->ops->scratch_len
-                                  ? codec->ops->scratch_len(codec->param, piece, codec->threads)
-                                  : 0;
+        const struct terse_codec_ops *const ops = piece->plain ? &tsi_codec_f32 : codec->ops;
+        const size_t needed =
+            ops->scratch_len ? ops->scratch_len(codec->param, piece, codec->threads) : 0;
         scratch = needed > scratch ? needed : scratch;
         codec->state_at[i] = states;
-        if (codec->ops->state_len)
-            states += aligned(codec->ops->state_len(codec->param, piece));
+        if (ops->state_len)
+            states += aligned(ops->state_len(codec->param, piece));
     }
     scratch = aligned(scratch);
     for (uint32_t i = 0; i < codec->piece_count; i++)

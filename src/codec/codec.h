@@ -23,6 +23,15 @@ struct tsi_patch {
  * what was said gives back the same bits. */
 #define TSI_NOTHING (-0.0f)
 
+struct tsi_call;
+
+/* Chooses the bits of a section by what it is to say (codec uniform). */
+struct tsi_bit_rule {
+    void *context;
+    /* `norm` is the codec's, > 0 and finite. 2..16. */
+    unsigned (*choose)(void *context, const struct tsi_call *call, const float *in, float norm);
+};
+
 /* What every slot is handed. */
 struct tsi_call {
     const double *param;           /* values in the order of ops->params */
@@ -34,6 +43,7 @@ struct tsi_call {
     void *scratch; /* scratch_len bytes, aligned to 64; contents are lost between calls */
     void *state;   /* state_len bytes of this piece, aligned to 64; zero at first */
     struct tsi_patch patch;
+    const struct tsi_bit_rule *rule; /* NULL: the bits of the parameter */
 };
 
 struct terse_codec_ops {

@@ -19,6 +19,7 @@ struct terse_codec {
     uint8_t *states;  /* all of them */
     size_t states_len;
     struct tsi_patch patch;
+    const struct tsi_bit_rule *rule;
     char spec[TSI_MAX_SPEC];
 };
 

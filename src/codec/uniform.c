@@ -98,11 +98,13 @@ static terse_status norm_of(const struct tsi_call *call, const float *in, float 
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const unsigned bits = (unsigned)call->param[BITS];
+    unsigned bits = (unsigned)call->param[BITS];
     float norm = 0;
     const terse_status status = norm_of(call, in, &norm);
     if (status != TERSE_OK)
         return status;
+    if (call->rule && norm > 0)
+        bits = call->rule->choose(call->rule->context, call, in, norm);
     const struct tsi_grid grid = grid_of(call, bits, norm);
     if (norm > 0 && overflows(&grid))
         return TERSE_OUT_OF_RANGE;

@@ -5,12 +5,26 @@
 #include "codec/object.h"
 #include "kernels/bind.h"
 
+/* How a piece is said in a round; NULL: not at all. A plain piece is said whole in the last. */
+static const struct terse_codec_ops *ops_of(const terse_codec *codec, const struct tsi_piece *piece,
+                                            uint32_t round)
+{
+    if (piece->count == 0 || (piece->plain && round + 1 < codec->ops->rounds))
+        return NULL;
+    return piece->plain ? &tsi_codec_f32 : codec->ops;
+}
+
+static size_t bound_of(const terse_codec *codec, const struct tsi_piece *piece, uint32_t round)
+{
+    const struct terse_codec_ops *const ops = ops_of(codec, piece, round);
+    return ops ? ops->section_bound(codec->param, piece, round) : 0;
+}
+
 size_t tsi_codec_bound(const terse_codec *codec, uint32_t round, struct tsi_pieces pieces)
 {
     size_t bound = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        if (codec->piece[i].count > 0)
-            bound += codec->ops->section_bound(codec->param, &codec->piece[i], round);
+        bound += bound_of(codec, &codec->piece[i], round);
     return bound;
 }
 
@@ -90,6 +104,7 @@ static struct tsi_call call_of(const struct walk *walk, uint32_t number)
         .scratch = codec->memory,
         .state = codec->memory + codec->state_at[number],
         .patch = patch_of(&codec->patch, &codec->piece[number]),
+        .rule = codec->rule,
     };
 }
 
@@ -102,11 +117,12 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     size_t at = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
+        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece, walk->round);
         size_t used = 0;
-        if (call.piece->count == 0)
+        if (!ops)
             continue;
-        const terse_status status = walk->codec->ops->decode_add(
-            &call, payload + at, len - at, &used, out + call.piece->offset, fault);
+        const terse_status status =
+            ops->decode_add(&call, payload + at, len - at, &used, out + call.piece->offset, fault);
         if (status != TERSE_OK) {
             if (fault)
                 fault->offset += at;
@@ -126,11 +142,12 @@ static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pie
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
         const uint64_t offset = call.piece->offset;
+        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece, walk->round);
         size_t used = 0;
-        if (call.piece->count == 0)
+        if (!ops)
             continue;
-        const terse_status status = walk->codec->ops->encode(
-            &call, in + offset, take ? take + offset : NULL, payload + at, &used);
+        const terse_status status =
+            ops->encode(&call, in + offset, take ? take + offset : NULL, payload + at, &used);
         if (status != TERSE_OK) {
             /* said + kept = given, so adding what was said puts it back */
             const struct tsi_pieces said = {pieces.first, i - pieces.first};

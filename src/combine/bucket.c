@@ -37,8 +37,18 @@ static terse_status create_codec(struct tsi_bucket *bucket, terse_fault *fault)
     }
     const uint32_t pieces = tsi_cut(room->layout, bucket->ops->cut, bucket->first_tensor,
                                     bucket->tensor_count, room->workers, piece, bucket->owned);
-    const terse_status status = tsi_codec_create(room->codec_spec, room->layout, piece, pieces,
-                                                 &room->codec_options, &bucket->codec, fault);
+    for (uint32_t i = 0; i < pieces; i++)
+        piece[i].plain = room->plain && room->plain[piece[i].tensor];
+    terse_status status = tsi_codec_create(room->codec_spec, room->layout, piece, pieces,
+                                           &room->codec_options, &bucket->codec, fault);
+    bucket->back_codec = bucket->codec;
+    if (status == TERSE_OK && room->back_spec)
+        status = tsi_codec_create(room->back_spec, room->layout, piece, pieces,
+                                  &room->codec_options, &bucket->back_codec, fault);
+    if (status == TERSE_OK) {
+        bucket->codec->rule = room->rule;
+        bucket->back_codec->rule = room->rule;
+    }
     free(piece);
     return status;
 }
@@ -92,6 +102,8 @@ void tsi_bucket_destroy(struct tsi_bucket *bucket)
     free(bucket->tied);
     free(bucket->ballot);
     free(bucket->owned);
+    if (bucket->back_codec != bucket->codec)
+        terse_codec_destroy(bucket->back_codec);
     terse_codec_destroy(bucket->codec);
     free(bucket);
 }
@@ -144,9 +156,31 @@ terse_status tsi_check_sum(struct tsi_bucket *bucket, struct tsi_pieces pieces)
 
 /* ---- mail ---- */
 
-static size_t frame_cap(const struct tsi_bucket *bucket, struct tsi_pieces pieces)
+static size_t frame_cap(const terse_codec *codec, struct tsi_pieces pieces)
 {
-    return pieces.count == 0 ? 0 : TSI_PART_EXTRA + tsi_codec_bound(bucket->codec, 0, pieces);
+    return pieces.count == 0 ? 0 : TSI_PART_EXTRA + tsi_codec_bound(codec, 0, pieces);
+}
+
+static terse_status create_arrays(struct tsi_mail *mail, uint32_t workers)
+{
+    mail->send_at = calloc(workers, sizeof *mail->send_at);
+    mail->recv_at = calloc(workers, sizeof *mail->recv_at);
+    mail->send_cap = calloc(workers, sizeof *mail->send_cap);
+    mail->recv_cap = calloc(workers, sizeof *mail->recv_cap);
+    mail->send_len = calloc(workers, sizeof *mail->send_len);
+    mail->recv_len = calloc(workers, sizeof *mail->recv_len);
+    mail->send_len_at = calloc(workers, sizeof *mail->send_len_at);
+    mail->recv_len_at = calloc(workers, sizeof *mail->recv_len_at);
+    mail->len_len = calloc(workers, sizeof *mail->len_len);
+    if (!mail->send_at || !mail->recv_at || !mail->send_cap || !mail->recv_cap || !mail->send_len ||
+        !mail->recv_len || !mail->send_len_at || !mail->recv_len_at || !mail->len_len)
+        return TERSE_NO_MEMORY;
+    for (uint32_t r = 0; r < workers; r++) {
+        mail->send_len_at[r] = &mail->send_len[r];
+        mail->recv_len_at[r] = &mail->recv_len[r];
+        mail->len_len[r] = sizeof mail->send_len[r];
+    }
+    return TERSE_OK;
 }
 
 /* There: a frame for each owner's pieces; everybody's frames for one's own. Back: the one frame of
@@ -155,16 +189,13 @@ terse_status tsi_mail_create(struct tsi_bucket *bucket, struct tsi_mail *mail, i
 {
     const uint32_t workers = bucket->room->workers;
     const struct tsi_pieces mine = bucket->owned[bucket->room->rank];
-    size_t len = back ? frame_cap(bucket, mine) : 0;
-    mail->send_at = calloc(workers, sizeof *mail->send_at);
-    mail->recv_at = calloc(workers, sizeof *mail->recv_at);
-    mail->send_cap = calloc(workers, sizeof *mail->send_cap);
-    mail->recv_cap = calloc(workers, sizeof *mail->recv_cap);
-    if (!mail->send_at || !mail->recv_at || !mail->send_cap || !mail->recv_cap)
+    const terse_codec *const codec = back ? bucket->back_codec : bucket->codec;
+    size_t len = back ? frame_cap(codec, mine) : 0;
+    if (create_arrays(mail, workers) != TERSE_OK)
         return TERSE_NO_MEMORY;
     for (uint32_t r = 0; r < workers; r++) {
-        mail->send_cap[r] = frame_cap(bucket, back ? mine : bucket->owned[r]);
-        mail->recv_cap[r] = frame_cap(bucket, back ? bucket->owned[r] : mine);
+        mail->send_cap[r] = frame_cap(codec, back ? mine : bucket->owned[r]);
+        mail->recv_cap[r] = frame_cap(codec, back ? bucket->owned[r] : mine);
         len += mail->recv_cap[r] + (back ? 0 : mail->send_cap[r]);
     }
     mail->memory = calloc(len + 1, 1);
@@ -187,18 +218,51 @@ void tsi_mail_destroy(struct tsi_mail *mail)
     free(mail->recv_at);
     free(mail->send_cap);
     free(mail->recv_cap);
+    free(mail->send_len);
+    free(mail->recv_len);
+    free(mail->send_len_at);
+    free(mail->recv_len_at);
+    free(mail->len_len);
     *mail = (struct tsi_mail){0};
+}
+
+static terse_status post_swap(struct tsi_bucket *bucket, const terse_swap *swap)
+{
+    uint64_t from = tsi_now();
+    const terse_status status =
+        terse_group_post_swap(bucket->room->group, swap, &bucket->request, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
 
 terse_status tsi_mail_post(struct tsi_bucket *bucket, struct tsi_mail *mail)
 {
-    uint64_t from = tsi_now();
-    const terse_swap swap = {(const void *const *)mail->send_at, mail->send_cap, mail->recv_at,
-                             mail->recv_cap};
-    const terse_status status =
-        terse_group_post_swap(bucket->room->group, &swap, &bucket->request, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
-    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
+    const terse_swap whole = {(const void *const *)mail->send_at, mail->send_cap, mail->recv_at,
+                              mail->recv_cap};
+    const terse_swap lens = {(const void *const *)mail->send_len_at, mail->len_len,
+                             mail->recv_len_at, mail->len_len};
+    if (!bucket->room->rule)
+        return post_swap(bucket, &whole);
+    for (uint32_t r = 0; r < bucket->room->workers; r++)
+        mail->send_len[r] = mail->send_cap[r] > 0 ? tsi_part_len(mail->send_at[r]) : 0;
+    return post_swap(bucket, &lens);
+}
+
+terse_status tsi_mail_send(struct tsi_bucket *bucket, struct tsi_mail *mail)
+{
+    if (!bucket->room->rule)
+        return TERSE_OK;
+    const terse_status status = tsi_mail_wait(bucket);
+    for (uint32_t r = 0; r < bucket->room->workers && status == TERSE_OK; r++)
+        if (mail->recv_len[r] > mail->recv_cap[r])
+            return tsi_bucket_fail(bucket,
+                                   tsi_fail(&bucket->fault, TERSE_BROKEN, 0,
+                                            "rank %u announces %zu bytes, at most %zu", r,
+                                            mail->recv_len[r], mail->recv_cap[r]),
+                                   (int32_t)r);
+    const terse_swap swap = {(const void *const *)mail->send_at, mail->send_len, mail->recv_at,
+                             mail->recv_len};
+    return status == TERSE_OK ? post_swap(bucket, &swap) : status;
 }
 
 terse_status tsi_mail_wait(struct tsi_bucket *bucket)
@@ -229,21 +293,20 @@ terse_draw tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner)
 }
 
 /* Encodes `in` (taking, where `take`) and seals it. */
-static terse_status say(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
-                        const float *in, float *take, uint8_t *frame)
+static terse_status say(struct tsi_bucket *bucket, terse_codec *codec, struct tsi_pieces pieces,
+                        terse_draw draw, const float *in, float *take, uint8_t *frame)
 {
     const struct tsi_part part = part_of(bucket, pieces, draw);
     uint64_t from = tsi_now();
     size_t len = 0;
-    const terse_status status =
-        tsi_codec_encode(bucket->codec, bucket->round, &draw, pieces, in, take,
-                         frame + TERSE_FRAME_HEADER_LEN, SIZE_MAX, &len);
+    const terse_status status = tsi_codec_encode(codec, bucket->round, &draw, pieces, in, take,
+                                                 frame + TERSE_FRAME_HEADER_LEN, SIZE_MAX, &len);
     tsi_clock(bucket->room, TERSE_STATION_ENCODE, &from);
     if (status != TERSE_OK) {
         tsi_part_void(frame);
         return tsi_bucket_fail(bucket, status, (int32_t)bucket->room->rank);
     }
-    tsi_part_seal(bucket->codec, &part, len, frame);
+    tsi_part_seal(codec, &part, len, frame);
     tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
     return TERSE_OK;
 }
@@ -251,19 +314,20 @@ static terse_status say(struct tsi_bucket *bucket, struct tsi_pieces pieces, ter
 terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pieces, uint8_t *frame)
 {
     const struct tsi_room *const room = bucket->room;
-    return say(bucket, pieces, room->draw, room->memory ? room->memory : room->gradient,
-               room->memory, frame);
+    return say(bucket, bucket->codec, pieces, room->draw,
+               room->memory ? room->memory : room->gradient, room->memory, frame);
 }
 
-terse_status tsi_say_back(struct tsi_bucket *bucket, uint8_t *frame)
+terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *take, uint8_t *frame)
 {
-    const struct tsi_room *const room = bucket->room;
-    return say(bucket, bucket->owned[room->rank], tsi_owner_draw(bucket, room->rank),
-               room->owner_memory ? room->owner_memory : room->sum, room->owner_memory, frame);
+    const uint32_t rank = bucket->room->rank;
+    return say(bucket, bucket->back_codec, bucket->owned[rank], tsi_owner_draw(bucket, rank), in,
+               take, frame);
 }
 
-terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
-                      int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
+static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, struct tsi_pieces pieces,
+                         terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
+                         float *out, int station)
 {
     const struct tsi_part part = part_of(bucket, pieces, draw);
     const uint8_t *payload = NULL;
@@ -271,15 +335,20 @@ terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse
     uint64_t from = tsi_now();
     if (pieces.count == 0)
         return TERSE_OK;
-    terse_status status =
-        tsi_part_open(bucket->codec, &part, frame, cap, &payload, &len, &bucket->fault);
+    terse_status status = tsi_part_open(codec, &part, frame, cap, &payload, &len, &bucket->fault);
     tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
     if (status == TERSE_OK)
-        status = tsi_codec_decode_add(bucket->codec, bucket->round, &draw, pieces, payload, len,
-                                      out, &bucket->fault);
+        status = tsi_codec_decode_add(codec, bucket->round, &draw, pieces, payload, len, out,
+                                      &bucket->fault);
     tsi_clock(bucket->room, station, &from);
     /* who sent nothing knows why and says so itself */
     return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : rank);
+}
+
+terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+                      int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
+{
+    return hear(bucket, bucket->codec, pieces, draw, rank, frame, cap, out, station);
 }
 
 /* ---- to the owners and back ---- */
@@ -299,15 +368,25 @@ terse_status tsi_say_to_owners(struct tsi_bucket *bucket)
     return tsi_mail_post(bucket, &bucket->there);
 }
 
+terse_status tsi_send_to_owners(struct tsi_bucket *bucket)
+{
+    return tsi_mail_send(bucket, &bucket->there);
+}
+
+terse_status tsi_send_back(struct tsi_bucket *bucket)
+{
+    return tsi_mail_send(bucket, &bucket->back);
+}
+
 terse_status tsi_hear_owners(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
     terse_status status = tsi_mail_wait(bucket);
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
         tsi_zero_pieces(bucket, bucket->owned[r], room->sum);
-        status = tsi_hear(bucket, bucket->owned[r], tsi_owner_draw(bucket, r), (int32_t)r,
-                          bucket->back.recv_at[r], bucket->back.recv_cap[r], room->sum,
-                          TERSE_STATION_DECODE);
+        status = hear(bucket, bucket->back_codec, bucket->owned[r], tsi_owner_draw(bucket, r),
+                      (int32_t)r, bucket->back.recv_at[r], bucket->back.recv_cap[r], room->sum,
+                      TERSE_STATION_DECODE);
     }
     return status;
 }

@@ -10,6 +10,23 @@
 #include "codec/object.h"
 #include "wire/part.h"
 
+struct tsi_bucket;
+
+/* What a method does inside a step of its exchange. A slot that is NULL is the exchange's own
+ * doing: adding the gradient to the memory, taking the mean, writing it over the gradient. */
+struct tsi_host {
+    void *context;
+    /* The step is open on all workers: leaves what is to be said in room->memory, or where
+     * room->gradient points. */
+    terse_status (*direct)(void *context, struct tsi_bucket *bucket);
+    /* As an owner: makes of the sum of what was said about a piece, in room->sum, what is said
+     * back. Nothing is committed yet. Returns the flat buffer it lies in. */
+    const float *(*own)(void *context, const struct tsi_bucket *bucket,
+                        const struct tsi_piece *piece);
+    /* All have agreed: uses the answer of this bucket, room->sum / parts. */
+    void (*commit)(void *context, struct tsi_bucket *bucket, float parts);
+};
+
 /* What all buckets of an exchange share. */
 struct tsi_room {
     terse_group *group;
@@ -17,13 +34,17 @@ struct tsi_room {
     uint32_t workers;
     terse_layout *layout;
     const char *codec_spec;
+    const char *back_spec; /* codec of the owners; NULL: the same */
+    const uint8_t *plain;  /* by tensor: travels as f32 */
+    const struct tsi_host *host;
+    const struct tsi_bit_rule *rule; /* NULL, or lengths vary and travel first */
     terse_codec_about about;
     terse_codec_options codec_options;
     terse_draw draw;       /* of this worker, this step */
     float *memory;         /* error memory; NULL without */
     float *owner_memory;   /* of what this worker sends back as an owner; NULL without */
     float *sum;            /* the answer grows here; a flat buffer */
-    const float *gradient; /* what is said without memory */
+    const float *gradient; /* this step's; what is said without memory */
     int tie_coin;
     uint64_t nanoseconds[TERSE_STATIONS];
 };
@@ -33,14 +54,19 @@ struct tsi_union;
 
 #define TSI_MAX_MOVES 5u
 
-/* Frames that are swapped: one to (from) each worker. `cap` bytes travel, whatever the frame needs.
- */
+/* Frames that are swapped: one to (from) each worker. `cap` bytes travel, whatever the frame needs;
+ * where lengths vary (room->rule), they travel first and then only as many bytes. */
 struct tsi_mail {
     uint8_t *memory;
     void **send_at;
     void **recv_at;
     size_t *send_cap;
     size_t *recv_cap;
+    size_t *send_len; /* where lengths vary, */
+    size_t *recv_len;
+    void **send_len_at; /* where each of them lies, */
+    void **recv_len_at;
+    size_t *len_len; /* and how long it is */
 };
 
 struct tsi_bucket {
@@ -49,6 +75,7 @@ struct tsi_bucket {
     uint32_t first_tensor;
     uint32_t tensor_count;
     terse_codec *codec;
+    terse_codec *back_codec;  /* of what owners say; often `codec` itself */
     struct tsi_pieces *owned; /* by rank: the pieces it answers for */
     uint64_t first;           /* element where the bucket starts */
     uint64_t count;
@@ -129,20 +156,26 @@ TERSE_CHECK terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pi
 TERSE_CHECK terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces,
                                   terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
                                   float *out, int station);
-/* As an owner, says the mean in room->sum back (with memory where there is one). */
-TERSE_CHECK terse_status tsi_say_back(struct tsi_bucket *bucket, uint8_t *frame);
+/* As an owner, says its pieces of `in` back, taking from `take` where that is not NULL. */
+TERSE_CHECK terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *take,
+                                      uint8_t *frame);
 /* Draws of an owner differ from those of a worker. */
 terse_draw tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner);
 
 TERSE_CHECK terse_status tsi_mail_create(struct tsi_bucket *bucket, struct tsi_mail *mail,
                                          int back);
 void tsi_mail_destroy(struct tsi_mail *mail);
+/* Posts the mail, or its lengths where they vary; tsi_mail_send, the move after it, then posts the
+ * mail itself. */
 TERSE_CHECK terse_status tsi_mail_post(struct tsi_bucket *bucket, struct tsi_mail *mail);
+TERSE_CHECK terse_status tsi_mail_send(struct tsi_bucket *bucket, struct tsi_mail *mail);
 TERSE_CHECK terse_status tsi_mail_wait(struct tsi_bucket *bucket);
 
 /* What shard, server and vote share: mail both ways, the first move and the last. */
 TERSE_CHECK terse_status tsi_mail_both(struct tsi_bucket *bucket);
 terse_status tsi_say_to_owners(struct tsi_bucket *bucket);
+terse_status tsi_send_to_owners(struct tsi_bucket *bucket);
+terse_status tsi_send_back(struct tsi_bucket *bucket);
 terse_status tsi_hear_owners(struct tsi_bucket *bucket);
 
 /* TERSE_OUT_OF_RANGE, noted, if finite parts have a sum that is not: nobody's fault, and a skip. */

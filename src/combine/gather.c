@@ -20,7 +20,7 @@ static terse_status post(struct tsi_bucket *bucket)
     return tsi_mail_post(bucket, &bucket->back);
 }
 
-static terse_status turn(struct tsi_bucket *bucket)
+static terse_status wait(struct tsi_bucket *bucket)
 {
     return tsi_mail_wait(bucket);
 }
@@ -55,6 +55,6 @@ const struct tsi_combine_ops tsi_combine_gather = {
     .mean = 1,
     .refuses = refuses,
     .create = create,
-    .move = {post, turn, finish},
+    .move = {post, tsi_send_back, wait, finish},
     .undo = undo,
 };

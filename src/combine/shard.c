@@ -32,6 +32,27 @@ static void take_mean(struct tsi_bucket *bucket, float sign)
     }
 }
 
+/* What goes back: what the host makes of the sum, else the mean (with memory where there is one).
+ */
+static terse_status answer(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces mine = bucket->owned[room->rank];
+    uint64_t from = tsi_now();
+    bucket->answered = 1;
+    if (!room->host || !room->host->own) {
+        take_mean(bucket, 1.0f);
+        tsi_clock(room, TERSE_STATION_COMBINE, &from);
+        return tsi_say_back(bucket, room->owner_memory ? room->owner_memory : room->sum,
+                            room->owner_memory, bucket->back.memory);
+    }
+    const float *in = room->sum;
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++)
+        in = room->host->own(room->host->context, bucket, &bucket->codec->piece[i]);
+    tsi_clock(room, TERSE_STATION_COMBINE, &from);
+    return tsi_say_back(bucket, in, NULL, bucket->back.memory);
+}
+
 /* What all said about this rank's slice, in rank order, into the sum. */
 static terse_status hear_all(struct tsi_bucket *bucket)
 {
@@ -52,23 +73,17 @@ static terse_status hear_all(struct tsi_bucket *bucket)
 
 static terse_status turn(struct tsi_bucket *bucket)
 {
-    struct tsi_room *const room = bucket->room;
-    const struct tsi_pieces mine = bucket->owned[room->rank];
+    const struct tsi_pieces mine = bucket->owned[bucket->room->rank];
     terse_status status = tsi_mail_wait(bucket);
     if (status != TERSE_OK)
         return status;
     status = hear_all(bucket);
     if (status == TERSE_OK)
         status = tsi_check_sum(bucket, mine);
-    if (status == TERSE_OK && mine.count > 0) {
-        uint64_t from = tsi_now();
-        take_mean(bucket, 1.0f);
-        bucket->answered = 1;
-        tsi_clock(room, TERSE_STATION_COMBINE, &from);
-        (void)!tsi_say_back(bucket, bucket->back.memory);
-    } else if (mine.count > 0) {
+    if (status == TERSE_OK && mine.count > 0)
+        (void)!answer(bucket); /* noted; the agreement tells */
+    else if (mine.count > 0)
         tsi_part_void(bucket->back.memory);
-    }
     return tsi_mail_post(bucket, &bucket->back);
 }
 
@@ -94,7 +109,7 @@ const struct tsi_combine_ops tsi_combine_shard = {
     .cut = TSI_CUT_SLICES,
     .refuses = refuses,
     .create = tsi_mail_both,
-    .move = {tsi_say_to_owners, turn, tsi_hear_owners},
+    .move = {tsi_say_to_owners, tsi_send_to_owners, turn, tsi_send_back, tsi_hear_owners},
     .undo = undo,
 };
 
@@ -104,6 +119,6 @@ const struct tsi_combine_ops tsi_combine_server = {
     .cut = TSI_CUT_SERVER,
     .refuses = refuses,
     .create = tsi_mail_both,
-    .move = {tsi_say_to_owners, turn, tsi_hear_owners},
+    .move = {tsi_say_to_owners, tsi_send_to_owners, turn, tsi_send_back, tsi_hear_owners},
     .undo = undo,
 };

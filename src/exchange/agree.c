@@ -1,23 +1,42 @@
-/* Agreement: small gathers around a step. */
+/* Agreement: small gathers around a step, each in two halves: say, then hear. */
 #include <string.h>
 
 #include "base/fault.h"
 #include "exchange/exchange.h"
 
-static const char *const field_names[TSI_AGREE_FIELDS] = {"status",   "version", "layout",
-                                                          "codec",    "combine", "memory",
-                                                          "tie rule", "seed",    "compare_every"};
+static const char *const field_names[TSI_AGREE_FIELDS] = {
+    [TSI_AGREE_STATUS] = "status",
+    [TSI_AGREE_VERSION] = "version",
+    [TSI_AGREE_LAYOUT] = "layout",
+    [TSI_AGREE_METHOD] = "method",
+    [TSI_AGREE_CODEC] = "codec",
+    [TSI_AGREE_BACK] = "codec of the way back",
+    [TSI_AGREE_COMBINE] = "combine",
+    [TSI_AGREE_MEMORY] = "memory",
+    [TSI_AGREE_TIE] = "tie rule",
+    [TSI_AGREE_POLICY] = "choice of plain tensors",
+    [TSI_AGREE_SEED] = "seed",
+    [TSI_AGREE_COMPARE] = "compare_every",
+    [TSI_AGREE_WEIGHTS] = "set of first weights",
+};
 
-/* Gathers `count` numbers of every rank into exchange->heard, rank by rank. */
-static terse_status gather(terse_exchange *exchange, const uint64_t *mine, size_t count,
-                           terse_fault *fault)
+/* Says `count` numbers to every rank; those of all arrive in exchange->heard, rank by rank. */
+static terse_status say(terse_exchange *exchange, const uint64_t *mine, size_t count,
+                        terse_fault *fault)
 {
+    memcpy(exchange->mine, mine, count * sizeof *mine);
     for (uint32_t r = 0; r < exchange->room.workers; r++) {
         exchange->heard_at[r] = exchange->heard + r * count;
         exchange->heard_len[r] = count * sizeof *mine;
     }
-    return terse_group_gather(exchange->room.group, mine, count * sizeof *mine, exchange->heard_at,
-                              exchange->heard_len, fault);
+    return terse_group_post_gather(exchange->room.group, exchange->mine, count * sizeof *mine,
+                                   exchange->heard_at, exchange->heard_len, &exchange->agreement,
+                                   fault);
+}
+
+static terse_status hear(terse_exchange *exchange, terse_fault *fault)
+{
+    return terse_group_wait(exchange->room.group, exchange->agreement, fault);
 }
 
 static terse_status blame(terse_fault *fault, terse_status status, int32_t rank, const char *text)
@@ -31,18 +50,17 @@ static terse_status blame(terse_fault *fault, terse_status status, int32_t rank,
     return status;
 }
 
-terse_status tsi_agree_settings(terse_exchange *exchange, terse_status mine, terse_fault *fault)
+terse_status tsi_say_settings(terse_exchange *exchange, terse_status mine, terse_fault *fault)
 {
     exchange->record[TSI_AGREE_STATUS] = (uint64_t) - (int64_t)mine;
-    terse_fault wire = {0};
-    const terse_status status = gather(exchange, exchange->record, TSI_AGREE_FIELDS, &wire);
-    if (mine != TERSE_OK)
-        return mine; /* its own fault is in place already */
-    if (status != TERSE_OK) {
-        if (fault)
-            *fault = wire;
+    return say(exchange, exchange->record, TSI_AGREE_FIELDS, fault);
+}
+
+terse_status tsi_agree_settings(terse_exchange *exchange, terse_fault *fault)
+{
+    const terse_status status = hear(exchange, fault);
+    if (status != TERSE_OK)
         return status;
-    }
     for (uint32_t r = 0; r < exchange->room.workers; r++) {
         const uint64_t *const record = exchange->heard + (size_t)r * TSI_AGREE_FIELDS;
         if (record[TSI_AGREE_STATUS] != 0)
@@ -61,11 +79,15 @@ terse_status tsi_agree_settings(terse_exchange *exchange, terse_status mine, ter
 }
 
 /* Sixteen bytes: settings; step and whether the gradient is fit. */
-terse_status tsi_agree_open(terse_exchange *exchange, int ready, int32_t *skipped_by,
-                            terse_fault *fault)
+terse_status tsi_say_open(terse_exchange *exchange, int ready, terse_fault *fault)
 {
     const uint64_t mine[2] = {exchange->settings_hash, exchange->step << 1 | (ready ? 1 : 0)};
-    const terse_status status = gather(exchange, mine, 2, fault);
+    return say(exchange, mine, 2, fault);
+}
+
+terse_status tsi_agree_open(terse_exchange *exchange, int32_t *skipped_by, terse_fault *fault)
+{
+    const terse_status status = hear(exchange, fault);
     *skipped_by = -1;
     if (status != TERSE_OK)
         return status;
@@ -82,11 +104,16 @@ terse_status tsi_agree_open(terse_exchange *exchange, int ready, int32_t *skippe
 }
 
 /* One number: status and the rank to blame. */
-terse_status tsi_agree_close(terse_exchange *exchange, terse_status mine, int32_t blamed,
-                             terse_fault *fault)
+terse_status tsi_say_close(terse_exchange *exchange, terse_status mine, int32_t blamed,
+                           terse_fault *fault)
 {
     const uint64_t said = (uint64_t)(uint32_t) - (int32_t)mine << 32 | (uint32_t)blamed;
-    const terse_status status = gather(exchange, &said, 1, fault);
+    return say(exchange, &said, 1, fault);
+}
+
+terse_status tsi_agree_close(terse_exchange *exchange, terse_fault *fault)
+{
+    const terse_status status = hear(exchange, fault);
     if (status != TERSE_OK)
         return status;
     terse_status worst = TERSE_OK;
@@ -103,9 +130,14 @@ terse_status tsi_agree_close(terse_exchange *exchange, terse_status mine, int32_
     return worst;
 }
 
-terse_status tsi_agree_hash(terse_exchange *exchange, uint64_t hash, terse_fault *fault)
+terse_status tsi_say_hash(terse_exchange *exchange, uint64_t hash, terse_fault *fault)
 {
-    const terse_status status = gather(exchange, &hash, 1, fault);
+    return say(exchange, &hash, 1, fault);
+}
+
+terse_status tsi_agree_hash(terse_exchange *exchange, terse_fault *fault)
+{
+    const terse_status status = hear(exchange, fault);
     const uint32_t workers = exchange->room.workers;
     if (status != TERSE_OK)
         return status;

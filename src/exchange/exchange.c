@@ -2,6 +2,7 @@
 #include "exchange/exchange.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fault.h"
 
@@ -21,23 +22,17 @@ static terse_status create_seat(terse_exchange *exchange, terse_group *group)
                                                                         : TERSE_NO_MEMORY;
 }
 
-terse_status terse_exchange_create(terse_group *group, const terse_layout *layout,
-                                   const terse_exchange_options *options, terse_exchange **out,
-                                   terse_fault *fault)
+terse_status tsi_exchange_prepare(terse_group *group, const terse_layout *layout,
+                                  const struct tsi_exchange_plan *plan, terse_exchange **out,
+                                  terse_fault *fault)
 {
-    const terse_exchange_options defaults = {.size = sizeof defaults};
-    if (!group || !layout || !out)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "group, layout or out is NULL");
-    if (options && options->size != sizeof *options)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "options.size is not sizeof(options)");
     terse_exchange *const exchange = calloc(1, sizeof *exchange);
     if (!exchange)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     terse_status status = create_seat(exchange, group);
     if (status == TERSE_OK) {
-        const terse_status mine =
-            tsi_exchange_settle(exchange, layout, options ? options : &defaults, fault);
-        status = tsi_agree_settings(exchange, mine, fault);
+        exchange->broken = tsi_exchange_settle(exchange, layout, plan, &exchange->cause);
+        status = tsi_say_settings(exchange, exchange->broken, fault);
     }
     if (status != TERSE_OK) {
         terse_exchange_destroy(exchange);
@@ -45,6 +40,51 @@ terse_status terse_exchange_create(terse_group *group, const terse_layout *layou
     }
     *out = exchange;
     return TERSE_OK;
+}
+
+terse_status tsi_exchange_settled(terse_exchange *exchange, terse_fault *fault)
+{
+    terse_fault theirs = {.rank = -1};
+    const terse_status mine = exchange->broken;
+    const terse_status status = tsi_agree_settings(exchange, &theirs);
+    if (fault && (mine != TERSE_OK || status != TERSE_OK))
+        *fault = mine != TERSE_OK ? exchange->cause : theirs;
+    return mine != TERSE_OK ? mine : status;
+}
+
+/* Options of this library's size; callers built with an earlier one give fewer. */
+static terse_status read_options(const terse_exchange_options *given, terse_exchange_options *out,
+                                 terse_fault *fault)
+{
+    *out = (terse_exchange_options){.size = sizeof *out};
+    if (!given)
+        return TERSE_OK;
+    if (given->size < sizeof given->size || given->size > sizeof *given)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "options.size is not sizeof(options)");
+    memcpy(out, given, given->size);
+    return TERSE_OK;
+}
+
+terse_status terse_exchange_create(terse_group *group, const terse_layout *layout,
+                                   const terse_exchange_options *options, terse_exchange **out,
+                                   terse_fault *fault)
+{
+    terse_exchange_options all;
+    const struct tsi_exchange_plan plan = {.options = &all};
+    terse_exchange *exchange = NULL;
+    if (!group || !layout || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "group, layout or out is NULL");
+    terse_status status = read_options(options, &all, fault);
+    if (status == TERSE_OK)
+        status = tsi_exchange_prepare(group, layout, &plan, &exchange, fault);
+    if (status != TERSE_OK)
+        return status;
+    status = tsi_exchange_settled(exchange, fault);
+    if (status == TERSE_OK)
+        *out = exchange;
+    else
+        terse_exchange_destroy(exchange);
+    return status;
 }
 
 void terse_exchange_destroy(terse_exchange *exchange)
@@ -57,7 +97,9 @@ void terse_exchange_destroy(terse_exchange *exchange)
     free(exchange->posted);
     free(exchange->memory_before);
     free(exchange->owner_memory_before);
-    free(exchange->room.memory);
+    free(exchange->own_memory);
+    free(exchange->plain);
+    free((void *)(uintptr_t)exchange->room.back_spec);
     free(exchange->room.owner_memory);
     free(exchange->room.sum);
     free((void *)(uintptr_t)exchange->room.codec_spec);

@@ -1,5 +1,6 @@
 /* What the options mean: names to tables, defaults by the codec's traits, refusals with a reason.
  */
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,8 +52,10 @@ static terse_status choose_combine(terse_exchange *exchange, const char *name, t
 
 /* Residual memory only where it stays bounded: with contractive codecs. f32 leaves nothing unsaid.
  */
-static terse_status choose_memory(terse_exchange *exchange, const char *name, terse_fault *fault)
+static terse_status choose_memory(terse_exchange *exchange, const struct tsi_exchange_plan *plan,
+                                  terse_fault *fault)
 {
+    const char *const name = plan->options->memory;
     const terse_codec_about *const codec = &exchange->room.about;
     const int contractive = (codec->traits & TERSE_CODEC_CONTRACTIVE) != 0;
     const int exact = contractive && codec->traits & TERSE_CODEC_UNBIASED;
@@ -70,10 +73,11 @@ static terse_status choose_memory(terse_exchange *exchange, const char *name, te
         residual = 1;
     if (!residual)
         return TERSE_OK;
-    exchange->room.memory = calloc(count + 1, sizeof(float));
+    exchange->own_memory = plan->memory ? NULL : calloc(count + 1, sizeof(float));
+    exchange->room.memory = plan->memory ? plan->memory : exchange->own_memory;
     if (!exchange->room.memory)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    if (exchange->combine->cut == TSI_CUT_WHOLE)
+    if (exchange->combine->cut == TSI_CUT_WHOLE || plan->back)
         return TERSE_OK;
     exchange->room.owner_memory = calloc(count + 1, sizeof(float));
     return exchange->room.owner_memory ? TERSE_OK
@@ -88,22 +92,74 @@ static terse_status choose_tie(terse_exchange *exchange, const char *name, terse
     return TERSE_OK;
 }
 
-static void write_record(terse_exchange *exchange, const char *codec_spec)
+/* Does one of the patterns, separated by '|', match the name? */
+static int matches(const char *patterns, const char *name)
+{
+    char pattern[TERSE_MAX_NAME + 1];
+    while (patterns && *patterns != '\0') {
+        const size_t len = strcspn(patterns, "|");
+        if (len < sizeof pattern) {
+            memcpy(pattern, patterns, len);
+            pattern[len] = '\0';
+            if (fnmatch(pattern, name, 0) == 0)
+                return 1;
+        }
+        patterns += len + (patterns[len] == '|');
+    }
+    return 0;
+}
+
+/* Which tensors travel plain. */
+static terse_status choose_policy(terse_exchange *exchange, const terse_exchange_options *options,
+                                  terse_fault *fault)
+{
+    const terse_layout *const layout = exchange->room.layout;
+    const uint32_t tensors = terse_layout_tensors(layout);
+    if (options->min == 0 && !options->plain)
+        return TERSE_OK;
+    if (exchange->combine == &tsi_combine_vote)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "signs are voted on everywhere: no min, no plain");
+    if (exchange->combine == &tsi_combine_union)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine union carries no plain tensors: gather");
+    exchange->plain = calloc((size_t)tensors + 1, 1);
+    if (!exchange->plain)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    for (uint32_t t = 0; t < tensors; t++) {
+        terse_tensor tensor = {0};
+        if (terse_layout_tensor(layout, t, &tensor) == TERSE_OK)
+            exchange->plain[t] =
+                tensor.count < options->min || matches(options->plain, tensor.name);
+    }
+    exchange->room.plain = exchange->plain;
+    return TERSE_OK;
+}
+
+static uint64_t hash_text(const char *text)
+{
+    return text ? tsi_hash64(text, strlen(text)) : 0;
+}
+
+static void write_record(terse_exchange *exchange, const struct tsi_exchange_plan *plan)
 {
     const struct tsi_room *const room = &exchange->room;
     uint64_t *const record = exchange->record;
     record[TSI_AGREE_VERSION] = TERSE_FRAME_VERSION;
     record[TSI_AGREE_LAYOUT] = terse_layout_hash(room->layout);
-    record[TSI_AGREE_CODEC] = tsi_hash64(codec_spec, strlen(codec_spec));
-    record[TSI_AGREE_COMBINE] =
-        tsi_hash64(exchange->combine->name, strlen(exchange->combine->name));
+    record[TSI_AGREE_METHOD] = plan->method_hash;
+    record[TSI_AGREE_CODEC] = hash_text(room->codec_spec);
+    record[TSI_AGREE_BACK] = hash_text(room->back_spec);
+    record[TSI_AGREE_COMBINE] = hash_text(exchange->combine->name);
     record[TSI_AGREE_MEMORY] = room->memory != NULL;
     record[TSI_AGREE_TIE] = (uint64_t)room->tie_coin;
+    record[TSI_AGREE_POLICY] =
+        room->plain ? tsi_hash64(room->plain, terse_layout_tensors(room->layout)) : 0;
     record[TSI_AGREE_SEED] = room->draw.seed;
     record[TSI_AGREE_COMPARE] = exchange->compare_every;
+    record[TSI_AGREE_WEIGHTS] = plan->weights_hash;
     exchange->settings_hash = tsi_hash64(record, sizeof exchange->record);
     (void)snprintf(exchange->settings, sizeof exchange->settings, "codec=%s combine=%s memory=%s",
-                   codec_spec, exchange->combine->name, room->memory ? "residual" : "none");
+                   room->codec_spec, exchange->combine->name, room->memory ? "residual" : "none");
 }
 
 /* The codec's complete spec and traits, from one made for the purpose. */
@@ -123,14 +179,18 @@ static terse_status read_codec(terse_exchange *exchange, const char *spec, terse
 }
 
 terse_status tsi_exchange_settle(terse_exchange *exchange, const terse_layout *layout,
-                                 const terse_exchange_options *options, terse_fault *fault)
+                                 const struct tsi_exchange_plan *plan, terse_fault *fault)
 {
+    const terse_exchange_options *const options = plan->options;
     struct tsi_room *const room = &exchange->room;
     const size_t count = (size_t)terse_layout_count(layout);
     terse_status status = tsi_layout_copy(layout, &room->layout);
     room->sum = calloc(count + 1, sizeof(float));
-    if (status != TERSE_OK || !room->sum)
+    room->back_spec = plan->back ? strdup(plan->back) : NULL;
+    if (status != TERSE_OK || !room->sum || (plan->back && !room->back_spec))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    room->host = plan->host;
+    room->rule = plan->rule;
     room->codec_options.threads = options->threads;
     room->draw.seed = options->seed;
     exchange->compare_every = options->compare_every;
@@ -139,10 +199,12 @@ terse_status tsi_exchange_settle(terse_exchange *exchange, const terse_layout *l
     if (status == TERSE_OK)
         status = choose_combine(exchange, options->combine, fault);
     if (status == TERSE_OK)
-        status = choose_memory(exchange, options->memory, fault);
+        status = choose_memory(exchange, plan, fault);
     if (status == TERSE_OK)
         status = choose_tie(exchange, options->tie, fault);
     if (status == TERSE_OK)
-        write_record(exchange, room->codec_spec);
+        status = choose_policy(exchange, options, fault);
+    if (status == TERSE_OK)
+        write_record(exchange, plan);
     return status;
 }

@@ -20,6 +20,11 @@ void tsi_part_seal(const terse_codec *codec, const struct tsi_part *part, size_t
     tsi_store_u64(frame + body_len, tsi_hash64(frame, body_len));
 }
 
+size_t tsi_part_len(const uint8_t *frame)
+{
+    return TSI_PART_EXTRA + (size_t)tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN);
+}
+
 void tsi_part_void(uint8_t *frame)
 {
     memset(frame, 0, TERSE_FRAME_HEADER_LEN);

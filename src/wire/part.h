@@ -19,6 +19,9 @@ struct tsi_part {
 void tsi_part_seal(const terse_codec *codec, const struct tsi_part *part, size_t payload_len,
                    uint8_t *frame);
 
+/* The length of a part that was sealed or made void here. */
+size_t tsi_part_len(const uint8_t *frame);
+
 /* In place of a part by a worker that has nothing to say: it failed, and the agreement tells. */
 void tsi_part_void(uint8_t *frame);
 int tsi_part_is_void(const uint8_t *frame);

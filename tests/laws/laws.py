@@ -27,7 +27,7 @@ OUTSIDE = ("cli", "mpi", "bench", "examples", "tests/install")
 SYSTEM = re.compile(
     r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdalign|stdarg|"
     r"stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|dirent|dlfcn|fcntl|getopt|"
-    r"libgen|malloc|pthread|sched|semaphore|unistd|immintrin|x86intrin|cpuid|arm_neon|"
+    r"fnmatch|libgen|malloc|pthread|sched|semaphore|unistd|immintrin|x86intrin|cpuid|arm_neon|"
     r"sys/[a-z0-9_]+)\.h$")
 IN_TESTS_TOO = {"cmocka.h"}  # the tests' own third party: anywhere in tests/, nowhere else
 IN_PUBLIC_HEADER = {"mpi.h": "include/terse/mpi.h"}  # whoever includes that one has MPI
