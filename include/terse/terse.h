@@ -7,6 +7,7 @@
  *   frame.h    a payload that proves itself on a wire or in a file
  *   group.h    where workers meet: threads of one process, MPI, or your own functions
  *   exchange.h one gradient of many: memory, codec, wire and combine over a group
+ *   method.h   point, direction, exchange and update: weights in, weights out
  *   info.h     what this build and this CPU can do */
 #ifndef TERSE_TERSE_H
 #define TERSE_TERSE_H
@@ -17,6 +18,7 @@
 #include <terse/group.h>
 #include <terse/info.h>
 #include <terse/layout.h>
+#include <terse/method.h>
 #include <terse/status.h>
 
 #endif

@@ -149,10 +149,10 @@ static terse_status read_value(const terse_param *param, struct stretch given, d
 static terse_status no_such_key(const terse_param *params, size_t param_count, struct stretch key,
                                 terse_fault *fault)
 {
-    const char *names[TSI_MAX_PARAMS];
-    char all[TSI_MAX_PARAMS * (MAX_WORD + 2)] = "";
+    const char *names[TSI_MAX_ENTRIES];
+    char all[TSI_MAX_ENTRIES * (MAX_WORD + 2)] = "";
     size_t used = 0;
-    for (size_t i = 0; i < param_count; i++) {
+    for (size_t i = 0; i < param_count && i < TSI_MAX_ENTRIES; i++) {
         names[i] = params[i].name;
         used +=
             (size_t)snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : ", ", names[i]);
@@ -170,7 +170,7 @@ static terse_status no_such_key(const terse_param *params, size_t param_count, s
 }
 
 static terse_status read_entry(const terse_param *params, size_t param_count, struct stretch entry,
-                               unsigned *seen, double *values, terse_fault *fault)
+                               uint64_t *seen, double *values, terse_fault *fault)
 {
     const char *const equals = memchr(entry.text, '=', entry.len);
     if (!equals)
@@ -185,23 +185,40 @@ static terse_status read_entry(const terse_param *params, size_t param_count, st
             continue;
         if (*seen >> i & 1u)
             return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "%s is given twice", name);
-        *seen |= 1u << i;
+        *seen |= UINT64_C(1) << i;
         return read_value(&params[i], value, &values[i], fault);
     }
     return no_such_key(params, param_count, key, fault);
 }
 
-terse_status tsi_spec_values(const terse_param *params, size_t param_count, const char *text,
-                             size_t offset, double values[TSI_MAX_PARAMS], terse_fault *fault)
+terse_status tsi_spec_defaults(const terse_param *params, size_t param_count, double *values,
+                               terse_fault *fault)
 {
-    unsigned seen = 0;
     for (size_t i = 0; i < param_count; i++) {
         const char *const initial = params[i].initial;
-        const struct stretch given = {initial, strlen(initial), offset};
+        const struct stretch given = {initial, strlen(initial), 0};
         const terse_status status = read_value(&params[i], given, &values[i], fault);
         if (status != TERSE_OK)
             return status;
     }
+    return TERSE_OK;
+}
+
+terse_status tsi_spec_entry(const terse_param *params, size_t param_count, const char *text,
+                            size_t len, size_t offset, uint64_t *seen, double *values,
+                            terse_fault *fault)
+{
+    const struct stretch entry = {text, len, offset};
+    return read_entry(params, param_count, entry, seen, values, fault);
+}
+
+terse_status tsi_spec_values(const terse_param *params, size_t param_count, const char *text,
+                             size_t offset, double values[TSI_MAX_PARAMS], terse_fault *fault)
+{
+    uint64_t seen = 0;
+    const terse_status ready = tsi_spec_defaults(params, param_count, values, fault);
+    if (ready != TERSE_OK)
+        return ready;
     while (text && *text != '\0') {
         const struct stretch entry = {text, strcspn(text, ","), offset};
         const terse_status status = read_entry(params, param_count, entry, &seen, values, fault);
@@ -226,16 +243,21 @@ static void write_choice(const char *choices, unsigned number, char *out, size_t
     (void)snprintf(out, cap, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
+void tsi_spec_value(const terse_param *param, double value, char *out, size_t cap)
+{
+    if (param->kind == TERSE_PARAM_CHOICE)
+        write_choice(param->range, (unsigned)value, out, cap);
+    else
+        write_number(value, out, cap);
+}
+
 void tsi_spec_write(const char *name, const terse_param *params, size_t param_count,
                     const double *values, char *out, size_t cap)
 {
     size_t used = (size_t)snprintf(out, cap, "%s", name);
     for (size_t i = 0; i < param_count && used < cap; i++) {
         char value[MAX_WORD + 1];
-        if (params[i].kind == TERSE_PARAM_CHOICE)
-            write_choice(params[i].range, (unsigned)values[i], value, sizeof value);
-        else
-            write_number(values[i], value, sizeof value);
+        tsi_spec_value(&params[i], values[i], value, sizeof value);
         used += (size_t)snprintf(out + used, cap - used, "%c%s=%s", i == 0 ? ':' : ',',
                                  params[i].name, value);
     }

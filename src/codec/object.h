@@ -51,4 +51,11 @@ TERSE_CHECK terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round
                                               const void *payload, size_t len, float *out,
                                               terse_fault *fault);
 
+/* Top-k: how many elements a payload of the whole codec says, and which: their places in the flat
+ * buffer and what is said of them. `payload` was said here; cache lines of `soon`, a flat buffer,
+ * are asked for on the way. */
+size_t tsi_topk_total(const terse_codec *codec);
+size_t tsi_topk_said(const terse_codec *codec, const uint8_t *payload, const float *soon,
+                     uint64_t *index, float *value);
+
 #endif

@@ -3,8 +3,10 @@
 #include "base/parallel.h"
 #include "codec/choose.h"
 #include "codec/index_stream.h"
+#include "codec/object.h"
 #include "codec/section.h"
 #include "codec/statistics.h"
+#include "kernels/bind.h"
 
 enum { KEEP, VALUES };
 enum { VALUES_F32, VALUES_F16 };
@@ -218,6 +220,57 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
         return hearing->status[p];
     }
     return tsi_index_joined(hearing->reader, parts, fault);
+}
+
+/* ---- what was said ---- */
+
+size_t tsi_topk_total(const terse_codec *codec)
+{
+    size_t total = 0;
+    for (uint32_t i = 0; i < codec->piece_count; i++)
+        if (codec->piece[i].count > 0 && !codec->piece[i].plain)
+            total += k_of(codec->param, &codec->piece[i]);
+    return total;
+}
+
+/* One section; returns how many elements it says. */
+static size_t list_section(const struct tsi_call *call, const uint8_t *section, const float *soon,
+                           uint64_t *index, float *value)
+{
+    const size_t k = k_of(call->param, call->piece);
+    const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
+    struct tsi_index_reader reader;
+    uint32_t batch[BATCH];
+    if (tsi_index_open(&shape, section, &reader, NULL) != TERSE_OK)
+        return 0;
+    (void)hear_values(call, section + shape.len, 0, k, value);
+    for (size_t done = 0; done < k; done += BATCH) {
+        const size_t count = k - done < BATCH ? k - done : BATCH;
+        if (tsi_index_next(&reader, count, soon + call->piece->offset, batch, NULL) != TERSE_OK)
+            return 0;
+        for (size_t i = 0; i < count; i++)
+            index[done + i] = call->piece->offset + batch[i];
+    }
+    return k;
+}
+
+size_t tsi_topk_said(const terse_codec *codec, const uint8_t *payload, const float *soon,
+                     uint64_t *index, float *value)
+{
+    struct tsi_call call = {.param = codec->param};
+    size_t total = 0;
+    if (tsk_bound(&call.kernel, NULL) != TERSE_OK)
+        return 0;
+    for (uint32_t i = 0; i < codec->piece_count; i++) {
+        call.piece = &codec->piece[i];
+        if (call.piece->plain) {
+            payload += call.piece->count * sizeof(float);
+        } else if (call.piece->count > 0) {
+            total += list_section(&call, payload, soon, index + total, value + total);
+            payload += section_bound(codec->param, call.piece, 0);
+        }
+    }
+    return total;
 }
 
 const struct terse_codec_ops tsi_codec_topk = {

@@ -314,8 +314,13 @@ static terse_status say(struct tsi_bucket *bucket, terse_codec *codec, struct ts
 terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pieces, uint8_t *frame)
 {
     const struct tsi_room *const room = bucket->room;
-    return say(bucket, bucket->codec, pieces, room->draw,
-               room->memory ? room->memory : room->gradient, room->memory, frame);
+    const terse_status status =
+        say(bucket, bucket->codec, pieces, room->draw, room->memory ? room->memory : room->gradient,
+            room->memory, frame);
+    bucket->payload = frame + TERSE_FRAME_HEADER_LEN;
+    if (status == TERSE_OK)
+        bucket->said_len += tsi_part_len(frame) - TSI_PART_EXTRA;
+    return status;
 }
 
 terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *take, uint8_t *frame)

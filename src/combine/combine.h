@@ -89,11 +89,12 @@ struct tsi_bucket {
     struct tsi_union *unions; /* union */
     uint32_t round;
     size_t next_move;
-    size_t said_len;     /* of this worker's own payload, all owners together */
-    int answered;        /* as an owner, in this step */
-    int copied;          /* the exchange holds copies of the memories before this step */
-    terse_fault fault;   /* of the call at hand */
-    terse_status status; /* the first failure of this step, and its cause */
+    size_t said_len;        /* of this worker's own payload, all owners together */
+    const uint8_t *payload; /* that payload, where it is one: gather and union */
+    int answered;           /* as an owner, in this step */
+    int copied;             /* the exchange holds copies of the memories before this step */
+    terse_fault fault;      /* of the call at hand */
+    terse_status status;    /* the first failure of this step, and its cause */
     terse_fault cause;
 };
 

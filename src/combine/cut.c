@@ -31,10 +31,11 @@ static uint32_t cut_slices(const terse_layout *layout, uint32_t first, uint32_t 
 {
     uint32_t pieces = 0;
     for (uint32_t t = first; t < first + count; t++) {
-        const struct tsi_piece whole = tsi_layout_piece(layout, t);
+        struct tsi_piece whole = tsi_layout_piece(layout, t);
         const uint32_t j = (rank + workers - t % workers) % workers;
         const uint64_t start = slice_start(whole.count, j, workers);
         const uint64_t end = slice_start(whole.count, j + 1, workers);
+        whole.slot = (size_t)t * workers + j;
         if (end > start)
             piece[pieces++] = run_of(whole, start, end);
     }
@@ -53,8 +54,10 @@ uint32_t tsi_cut(const terse_layout *layout, enum tsi_cut cut, uint32_t first, u
         }
         return pieces;
     }
-    for (; pieces < count; pieces++)
+    for (; pieces < count; pieces++) {
         piece[pieces] = tsi_layout_piece(layout, first + pieces);
+        piece[pieces].slot = (size_t)(first + pieces) * workers;
+    }
     for (uint32_t r = 0; r < workers; r++)
         owned[r] = (struct tsi_pieces){0, cut == TSI_CUT_WHOLE || r == 0 ? pieces : 0};
     return pieces;

@@ -278,6 +278,8 @@ static terse_status say(struct tsi_bucket *bucket)
         status = tsi_codec_encode(bucket->codec, 0, &room->draw, all,
                                   room->memory ? room->memory : room->gradient, room->memory,
                                   unions->own, SIZE_MAX, &unions->own_len);
+    bucket->payload = unions->own;
+    bucket->said_len = unions->own_len;
     unions->said = status == TERSE_OK;
     tsi_zero_pieces(bucket, all, room->sum);
     if (status == TERSE_OK)

@@ -88,6 +88,7 @@ terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kern
     bucket->next_move = 0;
     bucket->status = TERSE_OK;
     bucket->answered = 0;
+    bucket->said_len = 0;
     bucket->fault = (terse_fault){.rank = -1};
     if (fit) {
         const terse_status here = direct(exchange, kernel, bucket);
@@ -221,8 +222,8 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
     return tsi_step_break(exchange, status, &bucket->cause);
 }
 
-terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
-                                   terse_exchange_report *report, terse_fault *fault)
+terse_status tsi_exchange_finish(terse_exchange *exchange, const float *gradient,
+                                 terse_exchange_report *report, terse_fault *fault)
 {
     const struct tsk_table *kernel = NULL;
     terse_status status = tsi_step_ready(exchange, gradient, &kernel, fault);
@@ -241,4 +242,12 @@ terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
     while (status == TERSE_OK && !done)
         status = tsi_exchange_advance(exchange, &done, report, fault);
     return status;
+}
+
+terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
+                                   terse_exchange_report *report, terse_fault *fault)
+{
+    if (exchange)
+        exchange->answer = gradient;
+    return tsi_exchange_finish(exchange, gradient, report, fault);
 }

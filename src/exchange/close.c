@@ -89,7 +89,7 @@ static void write_answer(terse_exchange *exchange)
             continue;
         }
         const float *const sum = room->sum + bucket->first;
-        float *const out = exchange->gradient + bucket->first;
+        float *const out = exchange->answer + bucket->first;
         for (uint64_t j = 0; j < bucket->count; j++)
             out[j] = sum[j] / parts;
     }

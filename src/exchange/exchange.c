@@ -52,6 +52,15 @@ terse_status tsi_exchange_settled(terse_exchange *exchange, terse_fault *fault)
     return mine != TERSE_OK ? mine : status;
 }
 
+void tsi_exchange_refuse(terse_group *group, terse_status why)
+{
+    terse_exchange *const exchange = calloc(1, sizeof *exchange);
+    if (exchange && create_seat(exchange, group) == TERSE_OK &&
+        tsi_say_settings(exchange, why, NULL) == TERSE_OK)
+        (void)!tsi_agree_settings(exchange, NULL);
+    terse_exchange_destroy(exchange);
+}
+
 /* Options of this library's size; callers built with an earlier one give fewer. */
 static terse_status read_options(const terse_exchange_options *given, terse_exchange_options *out,
                                  terse_fault *fault)

@@ -63,9 +63,10 @@ struct terse_exchange {
     uint32_t compare_every;
     int trusted;
     enum tsi_phase phase;
-    float *gradient;     /* where the answer of this step goes */
-    int skip;            /* a gradient that was posted is not finite */
-    terse_status broken; /* why it is of no use any more, or TERSE_OK */
+    const float *gradient; /* of this step */
+    float *answer;         /* where its answer goes, unless a host takes it */
+    int skip;              /* a gradient that was posted is not finite */
+    terse_status broken;   /* why it is of no use any more, or TERSE_OK */
     terse_fault cause;
     uint64_t said_before; /* the group's traffic when the step opened */
     uint64_t heard_before;
@@ -83,6 +84,8 @@ TERSE_CHECK terse_status tsi_exchange_prepare(terse_group *group, const terse_la
                                               const struct tsi_exchange_plan *plan,
                                               terse_exchange **out, terse_fault *fault);
 TERSE_CHECK terse_status tsi_exchange_settled(terse_exchange *exchange, terse_fault *fault);
+/* Takes part in the others' creation to tell them that there will be none: `why` is a failure. */
+void tsi_exchange_refuse(terse_group *group, terse_status why);
 
 /* settings.c: fills in room, combine and record. */
 TERSE_CHECK terse_status tsi_exchange_settle(terse_exchange *exchange, const terse_layout *layout,
@@ -109,10 +112,9 @@ TERSE_CHECK terse_status tsi_agree_close(terse_exchange *exchange, terse_fault *
 TERSE_CHECK terse_status tsi_say_hash(terse_exchange *exchange, uint64_t hash, terse_fault *fault);
 TERSE_CHECK terse_status tsi_agree_hash(terse_exchange *exchange, terse_fault *fault);
 
-/* step.c: a step of the whole gradient, phase by phase. `gradient` is what is looked at before
- * anything changes, and where the answer goes unless a host takes it. Advance makes one phase; all
- * seats make as many. */
-TERSE_CHECK terse_status tsi_exchange_begin(terse_exchange *exchange, float *gradient,
+/* step.c: a step of the whole gradient, phase by phase. Advance makes one phase; all seats make as
+ * many. The answer goes to the host, or to exchange->answer. */
+TERSE_CHECK terse_status tsi_exchange_begin(terse_exchange *exchange, const float *gradient,
                                             terse_fault *fault);
 TERSE_CHECK terse_status tsi_exchange_advance(terse_exchange *exchange, int *done,
                                               terse_exchange_report *report, terse_fault *fault);
@@ -123,6 +125,10 @@ TERSE_CHECK terse_status tsi_step_ready(const terse_exchange *exchange, const fl
 TERSE_CHECK terse_status tsi_step_open(terse_exchange *exchange, int ready, terse_fault *fault);
 
 /* buckets.c */
+
+/* Ends a step whose buckets were posted one by one. */
+TERSE_CHECK terse_status tsi_exchange_finish(terse_exchange *exchange, const float *gradient,
+                                             terse_exchange_report *report, terse_fault *fault);
 
 /* The bucket of these tensors, made when it is first asked for. */
 TERSE_CHECK terse_status tsi_step_bucket(terse_exchange *exchange, uint32_t first, uint32_t count,

@@ -29,7 +29,7 @@ terse_status tsi_step_open(terse_exchange *exchange, int ready, terse_fault *fau
     return status;
 }
 
-terse_status tsi_exchange_begin(terse_exchange *exchange, float *gradient, terse_fault *fault)
+terse_status tsi_exchange_begin(terse_exchange *exchange, const float *gradient, terse_fault *fault)
 {
     const struct tsk_table *kernel = NULL;
     struct tsi_bucket *bucket = NULL;
@@ -122,6 +122,8 @@ terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
 {
     int done = 0;
     terse_status status = tsi_exchange_begin(exchange, gradient, fault);
+    if (status == TERSE_OK)
+        exchange->answer = gradient;
     while (status == TERSE_OK && !done)
         status = tsi_exchange_advance(exchange, &done, report, fault);
     return status;

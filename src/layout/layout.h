@@ -12,7 +12,8 @@ struct tsi_piece {
     size_t count;    /* elements */
     size_t rows;     /* as a matrix: dims[0] x the rest; rows = count, cols = 1 for a vector */
     size_t cols;
-    int plain; /* said as f32, whatever the codec */
+    int plain;   /* said as f32, whatever the codec */
+    size_t slot; /* among all slices of all tensors: tensor * workers + slice */
 };
 
 struct tsi_piece tsi_layout_piece(const terse_layout *layout, uint32_t tensor);

@@ -16,9 +16,15 @@ MAY_INCLUDE = {
     "codec": {"base", "kernels", "layout"},
     "wire": {"base", "kernels", "layout"},
     "group": {"base", "kernels"},
+    "point": {"base"},
+    "direction": {"base"},
+    "memory": {"base"},
+    "update": {"base"},
     # The compositions stand on all stations.
     "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
     "exchange": {"base", "kernels", "layout", "codec", "wire", "group", "combine"},
+    "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "exchange",
+               "point", "direction", "memory", "update"},
 }
 # These see the library as its users do.
 OUTSIDE = ("cli", "mpi", "bench", "examples", "tests/install")

@@ -1,0 +1,306 @@
+/* What the papers are judged against, and what one composes oneself. */
+#include "method/rows.h"
+
+/* ---- error feedback ---- */
+
+static const struct tsi_default ef_params[] = {
+    RATE("0.01"), {TSI_MOMENTUM, "0.9"}, {TSI_RATIO, "64"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
+};
+static const struct tsi_default saef_params[] = {
+    RATE("0.01"),
+    {TSI_MOMENTUM, "0.9"},
+    {TSI_LAMBDA, "1"},
+    {TSI_RATIO, "64"},
+    {TSI_WD, "0"},
+    COMMON,
+    LOCAL,
+    POLICY,
+};
+const struct tsi_method_row tsi_method_ef = {
+    .name = "ef",
+    BLOCK_METHOD,
+    PARAMS(ef_params),
+    .about = {.summary = "error feedback over a random block",
+              .point = "x",
+              BLOCK_ABOUT,
+              .formula = BLOCK_FORMULA "w_k = x",
+              .citation = BLOCK_PAPER,
+              .verified = "the paper's baseline; block and momentum as in its authors' program"},
+};
+
+const struct tsi_method_row tsi_method_saef = {
+    .name = "saef",
+    .point = TSI_POINT_DETACHED,
+    BLOCK_METHOD,
+    PARAMS(saef_params),
+    .about = {.summary = "step-ahead error feedback: DEF with lambda = 1",
+              .point = "x - e",
+              BLOCK_ABOUT,
+              .formula = BLOCK_FORMULA "w_k = x - e_k",
+              .citation = "Xu, Huo, Huang, Step-Ahead Error Feedback, AAAI 2021 (one-way form)",
+              .verified = "one-way form, as DEF's paper compares with"},
+};
+
+static const struct tsi_default topk_params[] = {
+    RATE("0.1"),
+    {TSI_MOMENTUM, "0"},
+    {TSI_KEEP, "0.01"},
+    {TSI_VALUES, "f32"},
+    {TSI_WD, "0"},
+    COMMON,
+    LOCAL,
+    POLICY,
+};
+
+const struct tsi_method_row tsi_method_topk = {
+    .name = "topk",
+    .memory = "residual",
+    .codec = "topk:keep={keep},values={values}",
+    .combine = "gather",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(topk_params),
+    .about = {.summary = "the largest of what is unsaid, with error feedback",
+              .point = "x",
+              .direction = "g",
+              .memory = IN_GRADIENTS,
+              .codec = "topk",
+              .combine = "gather (exact); union: the same bits, less for many workers",
+              .update = "sgd",
+              .formula = "a_k = g_k + e_k;  say the k largest |a_k|;  e_k = a_k - said\n"
+                         "x <- x - lr * mean said",
+              .bytes = "(K-1) * keep * d * (32 + log2(1/keep) + 2)/8, about",
+              .citation = "Stich, Cordonnier, Jaggi, Sparsified SGD with Memory, NeurIPS 2018; "
+                          "Lin et al., Deep Gradient Compression, ICLR 2018",
+              .verified = "standard; exact top-k per tensor"},
+};
+
+static const struct tsi_default ef_sign_params[] = {
+    RATE("0.05"), {TSI_MOMENTUM, "0"}, {TSI_ZERO, "plus"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
+};
+
+const struct tsi_method_row tsi_method_ef_sign = {
+    .name = "ef-sign",
+    .direction = TSI_DIRECTION_MOMENTUM,
+    .unit = TSI_UNIT_WEIGHT,
+    .memory = "residual",
+    .codec = "scaled-sign:zero={zero}",
+    .combine = "shard",
+    .update = TSI_UPDATE_SUBTRACT,
+    PARAMS(ef_sign_params),
+    .about = {.summary = "signs with a scale, and error feedback both ways",
+              .point = "x",
+              .direction = "g, or momentum",
+              .memory = IN_WEIGHTS,
+              .codec = "scaled-sign",
+              .combine = "shard, re-encoded with the owner's memory",
+              .update = "subtract",
+              .formula = "p = lr * g + e;  D = (|p|_1 / d) sgn(p);  x <- x - mean D;  e = p - D",
+              .bytes = "2(K-1)/K * d/8",
+              .citation = "Karimireddy, Rebjock, Stich, Jaggi, ICML 2019; with momentum: Zheng, "
+                          "Huang, Kwok, NeurIPS 2019",
+              .verified = "the rule; the way back is compressed as well"},
+};
+
+static const struct tsi_default powersgd_params[] = {
+    RATE("0.05"), {TSI_MOMENTUM, "0.9"}, {TSI_RANK, "4"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
+};
+
+const struct tsi_method_row tsi_method_powersgd = {
+    .name = "powersgd",
+    .memory = "residual",
+    .codec = "low-rank:rank={rank}",
+    .combine = "reduce",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(powersgd_params),
+    .about = {.summary = "low-rank factors of every matrix, in two rounds",
+              .point = "x",
+              .direction = "g",
+              .memory = IN_GRADIENTS,
+              .codec = "low-rank",
+              .combine = "reduce",
+              .update = "sgd",
+              .formula = "P = mean M_k Q;  orthonormalise P;  Q = mean M_k^T P;  say P Q^T",
+              .bytes = "2(K-1)/K * 4 * rank * (rows + cols), summed over matrices",
+              .citation = "Vogels, Karimireddy, Jaggi, PowerSGD, NeurIPS 2019",
+              .verified = "standard, warm start"},
+};
+
+static const struct tsi_default dense_params[] = {
+    RATE("0.05"), {TSI_MOMENTUM, "0.9"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
+};
+
+#define DENSE_ABOUT .point = "x", .direction = "g", .memory = "none"
+
+const struct tsi_method_row tsi_method_dense = {
+    .name = "dense",
+    .memory = "none",
+    .codec = "f32",
+    .combine = "reduce",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(dense_params),
+    .about = {.summary = "everything, uncompressed: SGD with momentum",
+              DENSE_ABOUT,
+              .codec = "f32",
+              .combine = "reduce",
+              .update = "sgd",
+              .formula = "m <- momentum * m + mean g_k + wd * x;  x <- x - lr * m",
+              .bytes = "2(K-1)/K * 4d",
+              .citation = "-",
+              .verified = "standard"},
+};
+
+const struct tsi_method_row tsi_method_fp16 = {
+    .name = "fp16",
+    .memory = "none",
+    .codec = "f16",
+    .combine = "shard",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(dense_params),
+    .about = {.summary = "everything, in half precision",
+              DENSE_ABOUT,
+              .codec = "f16",
+              .combine = "shard, added in f32",
+              .update = "sgd",
+              .formula = "as dense, g_k and the mean rounded to f16",
+              .bytes = "2(K-1)/K * 2d",
+              .citation = "-",
+              .verified = "standard"},
+};
+
+const struct tsi_method_row tsi_method_bf16 = {
+    .name = "bf16",
+    .memory = "none",
+    .codec = "bf16",
+    .combine = "shard",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(dense_params),
+    .about = {.summary = "everything, in bfloat16",
+              DENSE_ABOUT,
+              .codec = "bf16",
+              .combine = "shard, added in f32",
+              .update = "sgd",
+              .formula = "as dense, g_k and the mean rounded to bf16",
+              .bytes = "2(K-1)/K * 2d",
+              .citation = "-",
+              .verified = "standard"},
+};
+
+static const struct tsi_default adam_params[] = {
+    RATE("0.001"),
+    {TSI_BETA1, "0.9"},
+    {TSI_BETA2, "0.999"},
+    {TSI_EPS, "1e-8"},
+    {TSI_WD, "0"},
+    COMMON,
+    LOCAL,
+    POLICY,
+};
+
+const struct tsi_method_row tsi_method_adam = {
+    .name = "adam",
+    .memory = "none",
+    .codec = "f32",
+    .combine = "reduce",
+    .update = TSI_UPDATE_ADAM,
+    PARAMS(adam_params),
+    .about = {.summary = "everything, uncompressed: Adam, AdamW with wd",
+              DENSE_ABOUT,
+              .codec = "f32",
+              .combine = "reduce",
+              .update = "adam",
+              .formula = "m, v: moments of mean g_k, bias corrected;  x <- x - lr * (m / (sqrt(v) "
+                         "+ eps) + wd * x)",
+              .bytes = "2(K-1)/K * 4d",
+              .citation = "Kingma & Ba, ICLR 2015; Loshchilov & Hutter, ICLR 2019",
+              .verified = "standard"},
+};
+
+/* ---- stochastic grids ---- */
+
+static const struct tsi_default qsgd_params[] = {
+    RATE("0.1"),
+    {TSI_MOMENTUM, "0"},
+    {TSI_LEVEL_BITS, "4"},
+    {TSI_NORM, "inf"},
+    {TSI_WD, "0"},
+    COMMON,
+    LOCAL,
+    POLICY,
+};
+
+#define GRID_ABOUT                                                                 \
+    .point = "x", .direction = "g", .memory = "none: it would grow without bound", \
+    .combine = "shard (re-encoded) or gather", .update = "sgd"
+
+const struct tsi_method_row tsi_method_qsgd = {
+    .name = "qsgd",
+    .memory = "none",
+    .codec = "uniform:bits={bits},norm={norm}",
+    .combine = "shard",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(qsgd_params),
+    .about = {.summary = "a stochastic grid with fixed bits",
+              GRID_ABOUT,
+              .codec = "uniform",
+              .formula = "x <- x - lr * mean Q(g_k),  E[Q(g)] = g",
+              .bytes = "2(K-1)/K * d * bits/8",
+              .citation = "Alistarh, Grubic, Li, Tomioka, Vojnovic, QSGD, NIPS 2017",
+              .verified = "the quantizer; codes are packed, not Elias coded"},
+};
+
+static const struct tsi_default sgd_params[] = {
+    RATE("0.1"), {TSI_MOMENTUM, "0"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
+};
+
+const struct tsi_method_row tsi_method_terngrad = {
+    .name = "terngrad",
+    .memory = "none",
+    .codec = "uniform:bits=2,norm=inf",
+    .combine = "shard",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(sgd_params),
+    .about = {.summary = "-1, 0 or +1 times the largest magnitude, right on average",
+              GRID_ABOUT,
+              .codec = "uniform:bits=2",
+              .formula = "x <- x - lr * mean s_k * ternary(g_k / s_k),  s_k = max |g_k|",
+              .bytes = "2(K-1)/K * d * 2/8",
+              .citation = "Wen et al., TernGrad, NIPS 2017",
+              .verified = "the quantizer per tensor; use clip= for its gradient clipping"},
+};
+
+const struct tsi_method_row tsi_method_natural = {
+    .name = "natural",
+    .memory = "none",
+    .codec = "natural",
+    .combine = "shard",
+    .update = TSI_UPDATE_SGD,
+    PARAMS(sgd_params),
+    .about = {.summary = "the nearest powers of two, right on average",
+              GRID_ABOUT,
+              .codec = "natural",
+              .formula = "x <- x - lr * mean C(g_k),  C rounds to a power of two at random",
+              .bytes = "2(K-1)/K * d * 9/8",
+              .citation = "Horvath et al., Natural Compression, 2019",
+              .verified = "the quantizer, exact"},
+};
+
+/* ---- one's own ---- */
+
+static const struct tsi_default composed_params[] = {
+    RATE("0.05"),
+    {TSI_MOMENTUM, "0.9"},
+    {TSI_BETA1, "0.9"},
+    {TSI_BETA2, "0.999"},
+    {TSI_EPS, "1e-8"},
+    {TSI_LAMBDA, "0"},
+    {TSI_WD, "0"},
+    {TSI_TIE, "coin"},
+    COMMON,
+    LOCAL,
+    POLICY,
+};
+
+const struct tsi_method_row tsi_method_composed = {
+    .name = "composed",
+    PARAMS(composed_params),
+};

@@ -1,0 +1,268 @@
+/* What a method does inside a step of its exchange: direct, own, commit. Reads from top to bottom
+ * as data flows. */
+#include <math.h>
+#include <string.h>
+
+#include "direction/direction.h"
+#include "kernels/bind.h"
+#include "method/method.h"
+#include "point/point.h"
+
+/* ---- direction ---- */
+
+/* beta2 of this step: constant, or the theory's 1 - theta / (t + shift), t from 1. */
+static double second_decay(const terse_method *method)
+{
+    const double t = (double)method->progress.step + 1 + tsi_value(method, TSI_SHIFT);
+    if ((int)tsi_value(method, TSI_RATES) == TSI_RATES_THEORY)
+        return 1 - tsi_value(method, TSI_THETA) / t;
+    return tsi_value(method, TSI_BETA2);
+}
+
+/* Adam's correction of both moments as one factor of the rate; QAdam (with v0 > 0) has none. */
+static double correction(const terse_method *method)
+{
+    const double t = (double)method->progress.step + 1;
+    if (tsi_value(method, TSI_EPS) == 0)
+        return 1;
+    return sqrt(1 - pow(tsi_value(method, TSI_BETA2), t)) /
+           (1 - pow(tsi_value(method, TSI_BETA1), t));
+}
+
+/* Decay is part of the direction where lr is inside it; elsewhere the update does it. */
+static struct tsi_direct direction_of(const terse_method *method, size_t first, size_t count)
+{
+    const struct tsi_stations *const stations = &method->stations;
+    const int inside = stations->unit == TSI_UNIT_WEIGHT;
+    float *const out = method->memory ? method->memory : method->said;
+    return (struct tsi_direct){
+        .gradient = method->gradient + first,
+        .at = terse_method_point(method) + first,
+        .scale = method->scale,
+        .decay = inside ? (float)tsi_value(method, TSI_WD) : 0,
+        .rate = inside ? method->lr : 1,
+        .m = method->m ? method->m + first : NULL,
+        .v = method->v ? method->v + first : NULL,
+        .out = out ? out + first : NULL,
+        .local = stations->local ? method->point + first : NULL,
+        .count = count,
+        .threads = method->options.threads ? method->options.threads : 1,
+    };
+}
+
+static void direct_elements(const terse_method *method, size_t first, size_t count)
+{
+    struct tsi_direct direct = direction_of(method, first, count);
+    switch (method->stations.direction) {
+    case TSI_DIRECTION_GRADIENT:
+        if (direct.out)
+            tsi_direct_gradient(&direct);
+        break;
+    case TSI_DIRECTION_MOMENTUM:
+        direct.keep = (float)tsi_value(method, TSI_MOMENTUM);
+        direct.add = 1;
+        tsi_direct_momentum(&direct);
+        break;
+    case TSI_DIRECTION_AVERAGE:
+        direct.keep = (float)tsi_value(method, TSI_BETA);
+        direct.add = 1 - direct.keep;
+        tsi_direct_momentum(&direct);
+        break;
+    case TSI_DIRECTION_ADAM:
+        direct.keep = (float)tsi_value(method, TSI_BETA1);
+        direct.add = 1 - direct.keep;
+        direct.keep_v = (float)second_decay(method);
+        direct.eps = (float)tsi_value(method, TSI_EPS);
+        direct.rate = (float)(method->lr * correction(method));
+        tsi_direct_adam(&direct);
+        break;
+    }
+}
+
+/* What is said lies in the memory, in `said`, in the momentum, or is the gradient itself. */
+static const float *source(const terse_method *method)
+{
+    return method->memory ? method->memory
+           : method->said ? method->said
+           : method->m    ? method->m
+                          : method->gradient;
+}
+
+/* RegTop-k: elements that the others cancelled last round count less. */
+static void patch(terse_method *method, struct tsi_bucket *bucket)
+{
+    struct tsi_posterior *const posterior = &method->posterior;
+    const size_t from = tsi_posterior_before(posterior, bucket->first);
+    const size_t to = tsi_posterior_before(posterior, bucket->first + bucket->count);
+    if (from < to)
+        tsi_posterior_score(posterior, (enum tsi_posterior_form)tsi_value(method, TSI_FORM),
+                            (float)tsi_value(method, TSI_MU), method->memory, from, to);
+    bucket->codec->patch =
+        (struct tsi_patch){posterior->index + from, posterior->score + from, to - from};
+}
+
+static terse_status direct(void *context, struct tsi_bucket *bucket)
+{
+    terse_method *const method = context;
+    const struct tsk_table *kernel = NULL;
+    const terse_status status = tsk_bound(&kernel, NULL);
+    const size_t first = (size_t)bucket->first;
+    if (status != TERSE_OK)
+        return status;
+    if (method->said && !method->stations.local)
+        memset(method->said + first, 0, (size_t)bucket->count * sizeof(float));
+    if (method->buckets)
+        tsi_method_keep(method, first, (size_t)bucket->count);
+    direct_elements(method, first, (size_t)bucket->count);
+    bucket->room->gradient = source(method);
+    if (method->measuring)
+        method->said_square +=
+            kernel->square_sum_f32(source(method) + first, (size_t)bucket->count);
+    if (method->settings.row->posterior && method->under_way == method->exchange[TSI_EXCHANGE_MAIN])
+        patch(method, bucket);
+    return TERSE_OK;
+}
+
+void tsi_method_local(terse_method *method, const float *gradient)
+{
+    method->gradient = gradient;
+    direct_elements(method, 0, method->count);
+}
+
+/* ---- owner ---- */
+
+/* x <- x - mean, not yet committed. */
+static const float *own(void *context, const struct tsi_bucket *bucket,
+                        const struct tsi_piece *piece)
+{
+    const terse_method *const method = context;
+    const float *const sum = bucket->room->sum + piece->offset;
+    const float *const x = method->owner_x + piece->offset;
+    float *const next = method->owner_next + piece->offset;
+    const float workers = (float)method->workers;
+    for (size_t i = 0; i < piece->count; i++)
+        next[i] = x[i] - sum[i] / workers;
+    return method->owner_next;
+}
+
+static void keep_owned(const terse_method *method, const struct tsi_bucket *bucket)
+{
+    const struct tsi_pieces mine = bucket->owned[method->rank];
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        memcpy(method->owner_x + piece->offset, method->owner_next + piece->offset,
+               piece->count * sizeof(float));
+    }
+}
+
+/* ---- update ---- */
+
+static struct tsi_update update_of(const terse_method *method, const struct tsi_bucket *bucket,
+                                   float parts)
+{
+    const size_t first = (size_t)bucket->first;
+    const double t = (double)method->progress.rounds + 1;
+    const int adam = method->stations.update == TSI_UPDATE_ADAM;
+    return (struct tsi_update){
+        .sum = bucket->room->sum + first,
+        .parts = parts,
+        .lr = method->lr,
+        .decay = (float)tsi_value(method, TSI_WD),
+        .keep = (float)tsi_value(method, adam ? TSI_BETA1 : TSI_MOMENTUM),
+        .keep_v = (float)tsi_value(method, TSI_BETA2),
+        .eps = (float)tsi_value(method, TSI_EPS),
+        .correct_m = (float)(1 - pow(tsi_value(method, TSI_BETA1), t)),
+        .correct_v = (float)(1 - pow(tsi_value(method, TSI_BETA2), t)),
+        .m = method->update_m ? method->update_m + first : NULL,
+        .v = method->update_v ? method->update_v + first : NULL,
+        .weights = method->weights + first,
+        .count = (size_t)bucket->count,
+        .threads = method->options.threads ? method->options.threads : 1,
+    };
+}
+
+static void commit(void *context, struct tsi_bucket *bucket, float parts)
+{
+    terse_method *const method = context;
+    struct tsi_update update = update_of(method, bucket, parts);
+    switch (method->stations.update) {
+    case TSI_UPDATE_SGD: tsi_update_sgd(&update); break;
+    case TSI_UPDATE_SIGNED: tsi_update_signed(&update); break;
+    case TSI_UPDATE_SUBTRACT: /* lr was inside; local steps have an outer one */
+        update.lr = method->stations.local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
+        update.keep = (float)tsi_value(method, TSI_OUTER_MOMENTUM);
+        update.nesterov = tsi_value(method, TSI_NESTEROV) != 0;
+        tsi_update_subtract(&update);
+        break;
+    case TSI_UPDATE_ADAM: tsi_update_adam(&update); break;
+    case TSI_UPDATE_REPLACE:
+        keep_owned(method, bucket);
+        tsi_update_replace(&update);
+        break;
+    }
+}
+
+/* ---- afterwards ---- */
+
+/* The next bucket of this step in the order of the flat buffer. */
+static const struct tsi_bucket *bucket_after(const terse_exchange *exchange, uint64_t from)
+{
+    const struct tsi_bucket *next = NULL;
+    for (uint32_t i = 0; i < exchange->posted_count; i++) {
+        const struct tsi_bucket *const bucket = exchange->posted[i];
+        if (bucket->count > 0 && bucket->first >= from && (!next || bucket->first < next->first))
+            next = bucket;
+    }
+    return next;
+}
+
+/* Of every element that was said: what it was, and what all made of it. */
+static void remember_said(terse_method *method, const terse_exchange *exchange)
+{
+    struct tsi_posterior *const posterior = &method->posterior;
+    const float *const sum = exchange->room.sum;
+    const struct tsi_bucket *bucket = bucket_after(exchange, 0);
+    posterior->count = 0;
+    for (; bucket; bucket = bucket_after(exchange, bucket->first + bucket->count))
+        posterior->count +=
+            tsi_topk_said(bucket->codec, bucket->payload, sum, posterior->index + posterior->count,
+                          posterior->before + posterior->count);
+    for (size_t i = 0; i < posterior->count; i++) {
+        const size_t last = posterior->count - 1;
+        __builtin_prefetch(&sum[posterior->index[i + 16 < last ? i + 16 : last]]);
+        __builtin_prefetch(&method->memory[posterior->index[i + 16 < last ? i + 16 : last]]);
+        posterior->sum[i] = sum[posterior->index[i]];
+        posterior->before[i] += method->memory[posterior->index[i]]; /* what rounding left of it */
+    }
+}
+
+void tsi_method_point(terse_method *method)
+{
+    const unsigned threads = method->options.threads ? method->options.threads : 1;
+    if (!method->point)
+        return;
+    if (method->stations.point == TSI_POINT_DETACHED) {
+        tsi_point_detach(threads, method->weights, method->memory,
+                         (float)tsi_value(method, TSI_LAMBDA), method->count, method->point);
+    } else {
+        memcpy(method->point, method->weights, method->count * sizeof(float));
+    }
+}
+
+void tsi_method_settle(terse_method *method)
+{
+    const terse_exchange *const exchange = method->under_way;
+    if (method->settings.row->posterior && exchange == method->exchange[TSI_EXCHANGE_MAIN])
+        remember_said(method, exchange);
+    if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
+        tsi_method_bits_commit(method);
+    if (method->said && method->stations.local)
+        memset(method->said, 0, method->count * sizeof(float));
+    tsi_method_point(method);
+}
+
+const struct tsi_host tsi_method_host = {
+    .direct = direct,
+    .own = own,
+    .commit = commit,
+};

@@ -1,0 +1,101 @@
+/* What a method's spec says: the parameters all methods draw from, and one method's values. */
+#ifndef TSI_METHOD_SETTINGS_H
+#define TSI_METHOD_SETTINGS_H
+
+#include <stddef.h>
+
+#include <terse/codec.h>
+
+/* Every parameter that any method has, once. */
+enum tsi_setting {
+    TSI_LR,
+    TSI_WD,
+    TSI_MOMENTUM,
+    TSI_BETA,
+    TSI_BETA1,
+    TSI_BETA2,
+    TSI_EPS,
+    TSI_V0,
+    TSI_RATES,
+    TSI_THETA,
+    TSI_SHIFT,
+    TSI_LAMBDA,
+    TSI_RATIO,
+    TSI_KEEP,
+    TSI_VALUES,
+    TSI_MU,
+    TSI_FORM,
+    TSI_KG,
+    TSI_KX,
+    TSI_RANGE,
+    TSI_LEVEL_BITS,
+    TSI_NORM,
+    TSI_BITS,
+    TSI_TARGET,
+    TSI_KAPPA,
+    TSI_ALPHA,
+    TSI_EPSILON,
+    TSI_SMOOTHNESS,
+    TSI_NOISE,
+    TSI_GAP,
+    TSI_RANK,
+    TSI_TIE,
+    TSI_ZERO,
+    TSI_SCHEDULE,
+    TSI_RAMP,
+    TSI_CLIP,
+    TSI_WARMUP,
+    TSI_EVERY,
+    TSI_OUTER_LR,
+    TSI_OUTER_MOMENTUM,
+    TSI_NESTEROV,
+    TSI_MIN,
+    TSI_SETTINGS
+};
+
+enum { TSI_RATES_CONSTANT, TSI_RATES_THEORY };
+enum { TSI_SCHEDULE_CONSTANT, TSI_SCHEDULE_STEP, TSI_SCHEDULE_COSINE, TSI_SCHEDULE_SQRT };
+enum { TSI_BITS_AVERAGE, TSI_BITS_KAPPA, TSI_BITS_ERROR, TSI_BITS_RMS, TSI_BITS_MEANSTD };
+
+/* Entries that are words or patterns, not numbers. */
+enum tsi_word {
+    TSI_WORD_COMBINE,
+    TSI_WORD_MEMORY,
+    TSI_WORD_PLAIN,
+    TSI_WORD_DIRECTION,
+    TSI_WORD_CODEC,
+    TSI_WORD_UPDATE,
+    TSI_WORDS
+};
+
+#define TSI_MAX_WORD 256u
+#define TSI_MAX_METHOD_SPEC 2048u
+
+/* A parameter that a method has, and the value it has there when not given. */
+struct tsi_default {
+    enum tsi_setting which;
+    const char *initial;
+};
+
+struct tsi_method_row;
+
+struct tsi_settings {
+    const struct tsi_method_row *row;
+    double value[TSI_SETTINGS]; /* 0 where the method has no such parameter */
+    char word[TSI_WORDS][TSI_MAX_WORD];
+};
+
+/* The parameter as help texts show it for a method. */
+terse_param tsi_setting_param(const struct tsi_default *entry);
+
+TERSE_CHECK terse_status tsi_settings_read(const char *spec, struct tsi_settings *out,
+                                           terse_fault *fault);
+/* The complete spec. */
+void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap);
+/* Replaces every {name} of a template by the value of that parameter. */
+void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,
+                       size_t cap);
+/* The learning rate of step t (from 0) of `steps`. */
+double tsi_settings_lr(const struct tsi_settings *settings, uint64_t t, uint64_t steps);
+
+#endif

@@ -1,0 +1,159 @@
+/* From settings to stations: a named method's are in its row, a composed one's are in words. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/spec.h"
+#include "method/method.h"
+
+/* The number of `word` among `words`, or a failure that names them. */
+static terse_status number_of(const char *what, const char *word, const char *const *words,
+                              size_t count, int *out, terse_fault *fault)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *out = (int)i;
+            return TERSE_OK;
+        }
+    }
+    const char *const nearest = tsi_spec_nearest(word, strlen(word), words, count);
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no %s '%.64s'; did you mean '%s'?", what, word,
+                    nearest ? nearest : words[0]);
+}
+
+static terse_status compose(const struct tsi_settings *settings, struct tsi_stations *out,
+                            terse_fault *fault)
+{
+    static const char *const directions[] = {"gradient", "momentum", "average", "adam"};
+    static const char *const updates[] = {"sgd", "signed", "subtract", "adam"};
+    const char *const direction = settings->word[TSI_WORD_DIRECTION];
+    const char *const update = settings->word[TSI_WORD_UPDATE];
+    int number = TSI_DIRECTION_GRADIENT;
+    terse_status status = TERSE_OK;
+    if (settings->word[TSI_WORD_CODEC][0] == '\0')
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a composed method needs codec=SPEC");
+    if (direction[0] != '\0')
+        status = number_of("direction", direction, directions, 4, &number, fault);
+    out->direction = (enum tsi_direction)number;
+    number = out->direction == TSI_DIRECTION_ADAM                    ? TSI_UPDATE_SUBTRACT
+             : strcmp(settings->word[TSI_WORD_COMBINE], "vote") == 0 ? TSI_UPDATE_SIGNED
+                                                                     : TSI_UPDATE_SGD;
+    if (status == TERSE_OK && update[0] != '\0')
+        status = number_of("update", update, updates, 4, &number, fault);
+    out->update = (enum tsi_update_kind)number;
+    out->unit = out->update == TSI_UPDATE_SUBTRACT ? TSI_UNIT_WEIGHT : TSI_UNIT_GRADIENT;
+    out->point = settings->value[TSI_LAMBDA] > 0 ? TSI_POINT_DETACHED : TSI_POINT_WEIGHTS;
+    (void)snprintf(out->codec, sizeof out->codec, "%s", settings->word[TSI_WORD_CODEC]);
+    return status;
+}
+
+static void take_row(const struct tsi_settings *settings, struct tsi_stations *out)
+{
+    const struct tsi_method_row *const row = settings->row;
+    out->point = row->point;
+    out->direction = row->direction;
+    out->unit = row->unit;
+    out->update = row->update;
+    out->combine = row->combine;
+    tsi_settings_fill(settings, row->codec, out->codec, sizeof out->codec);
+    if (row->back && settings->value[TSI_KX] > 0) {
+        tsi_settings_fill(settings, row->back, out->back, sizeof out->back);
+        out->combine = "shard";
+    } else if (row->back) { /* weights are not quantized: all hear all, and hold x itself */
+        out->update = TSI_UPDATE_SUBTRACT;
+        out->combine = "gather";
+    }
+}
+
+static terse_status choose_memory(const struct tsi_settings *settings, struct tsi_stations *out,
+                                  terse_fault *fault)
+{
+    const char *const word = settings->word[TSI_WORD_MEMORY];
+    const char *const row = settings->row->memory;
+    const char *const name = word[0] != '\0' ? word : row ? row : "none";
+    if (strcmp(name, "residual") != 0 && strcmp(name, "none") != 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "memory is residual or none, not '%.64s'", name);
+    out->residual = strcmp(name, "residual") == 0;
+    if (!out->residual && (out->point == TSI_POINT_DETACHED || settings->row->posterior))
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "without memory there is nothing to look at");
+    return TERSE_OK;
+}
+
+/* Every H steps: what is exchanged is a change of weights, whatever a single step would say, and
+ * the optimizer works on local weights in between. */
+static terse_status go_local(const struct tsi_settings *settings, struct tsi_stations *out,
+                             terse_fault *fault)
+{
+    if (settings->value[TSI_EVERY] <= 1)
+        return TERSE_OK;
+    if (settings->row->one_by_one)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "every=%.0f: %s has none: %s",
+                        settings->value[TSI_EVERY], settings->row->name, settings->row->one_by_one);
+    if (out->update == TSI_UPDATE_SIGNED)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a vote on signs cannot stand for several steps");
+    if (out->update == TSI_UPDATE_ADAM)
+        out->direction = TSI_DIRECTION_ADAM;
+    else if (out->direction == TSI_DIRECTION_GRADIENT)
+        out->direction = TSI_DIRECTION_MOMENTUM;
+    out->unit = TSI_UNIT_WEIGHT;
+    out->update = TSI_UPDATE_SUBTRACT;
+    out->local = 1;
+    return TERSE_OK;
+}
+
+static terse_status choose_combine(const struct tsi_settings *settings, struct tsi_stations *out,
+                                   terse_fault *fault)
+{
+    const char *const word = settings->word[TSI_WORD_COMBINE];
+    if (word[0] == '\0')
+        return TERSE_OK;
+    const char *const before = out->combine;
+    out->combine = strcmp(word, "mean") == 0 ? before : word;
+    const int owners = strcmp(word, "shard") == 0 || strcmp(word, "server") == 0;
+    if (settings->row->posterior && owners)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "%s: an entry that an owner drops would look cancelled; gather or union",
+                        settings->row->name);
+    if (out->update == TSI_UPDATE_REPLACE && !owners && strcmp(word, "mean") != 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "quantized weights live with their owners: combine is shard or server");
+    return TERSE_OK;
+}
+
+terse_status tsi_stations_of(const struct tsi_settings *settings, struct tsi_stations *out,
+                             terse_fault *fault)
+{
+    terse_status status = TERSE_OK;
+    *out = (struct tsi_stations){0};
+    if (settings->row == &tsi_method_composed)
+        status = compose(settings, out, fault);
+    else
+        take_row(settings, out);
+    if (status == TERSE_OK)
+        status = choose_memory(settings, out, fault);
+    if (status == TERSE_OK)
+        status = choose_combine(settings, out, fault);
+    if (status == TERSE_OK)
+        status = go_local(settings, out, fault);
+    return status;
+}
+
+terse_status terse_method_check(const char *spec, terse_fault *fault)
+{
+    struct tsi_settings settings;
+    struct tsi_stations stations;
+    terse_layout *layout = NULL;
+    terse_codec *codec = NULL;
+    if (!spec)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec is NULL");
+    terse_status status = tsi_settings_read(spec, &settings, fault);
+    if (status == TERSE_OK)
+        status = tsi_stations_of(&settings, &stations, fault);
+    if (status == TERSE_OK)
+        status = terse_layout_vector(1, &layout);
+    if (status == TERSE_OK)
+        status = terse_codec_create(stations.codec, layout, NULL, &codec, fault);
+    terse_codec_destroy(codec);
+    terse_layout_destroy(layout);
+    return status;
+}

@@ -1,0 +1,78 @@
+/* The heart of it: a method is one choice at each station, and here they all stand. */
+#ifndef TSI_METHOD_TABLE_H
+#define TSI_METHOD_TABLE_H
+
+#include <terse/method.h>
+
+#include "method/settings.h"
+
+enum tsi_point {
+    TSI_POINT_WEIGHTS,  /* x */
+    TSI_POINT_DETACHED, /* x - lambda * e */
+};
+
+enum tsi_direction {
+    TSI_DIRECTION_GRADIENT, /* g */
+    TSI_DIRECTION_MOMENTUM, /* m = momentum * m + g */
+    TSI_DIRECTION_AVERAGE,  /* m = beta * m + (1 - beta) * g */
+    TSI_DIRECTION_ADAM,     /* m / sqrt(v) */
+};
+
+enum tsi_unit {
+    TSI_UNIT_GRADIENT, /* what is said is a gradient: lr is applied to the answer */
+    TSI_UNIT_WEIGHT,   /* what is said is a change of weights: lr is inside */
+};
+
+enum tsi_update_kind {
+    TSI_UPDATE_SGD,
+    TSI_UPDATE_SIGNED,
+    TSI_UPDATE_SUBTRACT,
+    TSI_UPDATE_ADAM,
+    TSI_UPDATE_REPLACE, /* the owners update, and what comes back are weights */
+};
+
+struct tsi_method_row {
+    const char *name;
+    enum tsi_point point;
+    enum tsi_direction direction;
+    enum tsi_unit unit;
+    const char *memory;  /* "residual" or "none" */
+    const char *codec;   /* a template: {name} is a parameter */
+    const char *back;    /* codec of the way back, where it is another one; used if kx > 0 */
+    const char *combine; /* NULL: what suits the codec */
+    enum tsi_update_kind update;
+    int deploys;            /* evaluate x - mean e, not x */
+    int posterior;          /* RegTop-k's second memory */
+    int dynamic;            /* bits are chosen per step */
+    const char *one_by_one; /* why every=H is refused; NULL: it is not */
+    const struct tsi_default *params;
+    size_t param_count;
+    terse_method_about about;
+};
+
+/* papers.c, baselines.c */
+extern const struct tsi_method_row tsi_method_signsgd;
+extern const struct tsi_method_row tsi_method_signum;
+extern const struct tsi_method_row tsi_method_def;
+extern const struct tsi_method_row tsi_method_def_a;
+extern const struct tsi_method_row tsi_method_qadam;
+extern const struct tsi_method_row tsi_method_regtopk;
+extern const struct tsi_method_row tsi_method_dqsgd;
+extern const struct tsi_method_row tsi_method_ef_sign;
+extern const struct tsi_method_row tsi_method_powersgd;
+extern const struct tsi_method_row tsi_method_dense;
+extern const struct tsi_method_row tsi_method_fp16;
+extern const struct tsi_method_row tsi_method_bf16;
+extern const struct tsi_method_row tsi_method_adam;
+extern const struct tsi_method_row tsi_method_qsgd;
+extern const struct tsi_method_row tsi_method_terngrad;
+extern const struct tsi_method_row tsi_method_natural;
+extern const struct tsi_method_row tsi_method_topk;
+extern const struct tsi_method_row tsi_method_ef;
+extern const struct tsi_method_row tsi_method_saef;
+
+extern const struct tsi_method_row *const tsi_methods[];
+extern const size_t tsi_method_count;
+extern const struct tsi_method_row tsi_method_composed;
+
+#endif
