@@ -36,9 +36,10 @@ struct trn_input {
 
 /* Examples, one after another. Only what the input's kinds name is read. */
 struct trn_batch {
-    uint32_t count;          /* at least 1, at most what the net was created for */
-    const float *values;     /* count x length, or count x channels x height x width */
-    const int32_t *tokens;   /* count x length; what lies behind an example's own length is not read */
+    uint32_t count;      /* at least 1, at most what the net was created for */
+    const float *values; /* count x length, or count x channels x height x width */
+    const int32_t
+        *tokens; /* count x length; what lies behind an example's own length is not read */
     const uint32_t *lengths; /* count: tokens of each example, 0 to length */
     const uint32_t *labels;  /* count, each below outputs */
     const float *targets;    /* count x outputs */
