@@ -67,6 +67,17 @@ void trn_keep(struct trn_plan *plan, dnnl_primitive_desc_t desc)
     plan->descs[plan->desc_count++] = desc;
 }
 
+dnnl_primitive_desc_t trn_describe_if(struct trn_plan *plan, const void *op_desc,
+                                      dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint)
+{
+    dnnl_primitive_desc_t desc = NULL;
+    if (plan->status != TERSE_OK ||
+        dnnl_primitive_desc_create(&desc, op_desc, attr, plan->engine, hint) != dnnl_success)
+        return NULL;
+    trn_keep(plan, desc);
+    return desc;
+}
+
 dnnl_primitive_desc_t trn_describe(struct trn_plan *plan, const void *op_desc,
                                    dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint)
 {

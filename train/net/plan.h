@@ -151,6 +151,9 @@ dnnl_memory_desc_t trn_desc(struct trn_plan *plan, uint32_t ndim, const dnnl_dim
 dnnl_memory_desc_t trn_any(struct trn_plan *plan, const dnnl_memory_desc_t *like);
 dnnl_primitive_desc_t trn_describe(struct trn_plan *plan, const void *op_desc,
                                    dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint);
+/* The same, but NULL and no failure where this CPU has no such primitive. */
+dnnl_primitive_desc_t trn_describe_if(struct trn_plan *plan, const void *op_desc,
+                                      dnnl_primitive_attr_t attr, dnnl_primitive_desc_t hint);
 void trn_keep(struct trn_plan *plan, dnnl_primitive_desc_t desc); /* destroyed with the plan */
 const dnnl_memory_desc_t *trn_query(struct trn_plan *plan, dnnl_primitive_desc_t desc,
                                     dnnl_query_t what);

@@ -5,7 +5,8 @@
  * LR
  *
  * Reads the COUNT examples of DIR (values.f32 or tokens.i32 and lengths.u32; labels.u32 or
- * targets.f32), takes BATCH of them at each step, in turn, the last ones maybe fewer. */
+ * targets.f32) and the first weights, if given.f32 is there; takes BATCH of them at each step, in
+ * turn, the last ones maybe fewer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,18 @@ static void *read_words(const struct job *job, const char *name, size_t words)
     }
     (void)fclose(file);
     return data;
+}
+
+static void read_given(const struct job *job, float *weights, size_t count)
+{
+    char path[4096];
+    (void)snprintf(path, sizeof path, "%s/given.f32", job->folder);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return;
+    if (fread(weights, sizeof *weights, count, file) != count)
+        exit(1);
+    (void)fclose(file);
 }
 
 static void write_file(const struct job *job, const char *name, const void *data, size_t len)
@@ -180,6 +193,7 @@ int main(int argc, char **argv)
     const size_t count = (size_t)terse_layout_count(trn_net_layout(net));
     float *weights = take(count * 4);
     trn_net_init(net, 1, weights);
+    read_given(&job, weights, count);
     write_layout(&job, "layout.txt", trn_net_layout(net));
     write_layout(&job, "statistics.txt", trn_net_statistics_layout(net));
     write_file(&job, "weights.f32", weights, count * 4);
