@@ -27,13 +27,13 @@ MAY_INCLUDE = {
                "point", "direction", "memory", "update"},
 }
 # These see the library as its users do.
-OUTSIDE = ("cli", "mpi", "bench", "examples", "tests/install")
+OUTSIDE = ("cli", "mpi", "bench", "examples", "tests/install", "train/net")
 
 # Headers of the C library, POSIX and the compiler; any other <header> is a third party's.
 SYSTEM = re.compile(
     r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|signal|stdalign|stdarg|"
     r"stdatomic|stdbool|stddef|stdint|stdio|stdlib|string|strings|time|dirent|dlfcn|fcntl|getopt|"
-    r"fnmatch|libgen|malloc|pthread|sched|semaphore|unistd|immintrin|x86intrin|cpuid|arm_neon|"
+    r"fnmatch|libgen|malloc|omp|pthread|sched|semaphore|unistd|immintrin|x86intrin|cpuid|arm_neon|"
     r"sys/[a-z0-9_]+)\.h$")
 IN_TESTS_TOO = {"cmocka.h"}  # the tests' own third party: anywhere in tests/, nowhere else
 IN_PUBLIC_HEADER = {"mpi.h": "include/terse/mpi.h"}  # whoever includes that one has MPI
@@ -192,7 +192,7 @@ def no_machine_paths(files):
 
 
 def sources_are_listed(files):
-    for top in ("src", "cli"):
+    for top in ("src", "cli", "train"):
         listed = read(top + "/CMakeLists.txt")
         for path in files:
             if path.startswith(top + "/") and path.endswith(".c"):
@@ -232,7 +232,7 @@ def architecture_tells_the_truth(files):
 LAWS = (
     ("base <- kernels <- layout <- codec, wire, group <- combine <- exchange", layers),
     ("public headers include public headers", public_headers_include_public_headers),
-    ("cli, mpi, bench, examples see only <terse/...>", outside_sees_public_headers),
+    ("cli, mpi, bench, examples, train/net see only <terse/...>", outside_sees_public_headers),
     ("each third-party header has one place", third_party_headers_have_one_place),
     ("functions are at most %d lines, %d in kernels" % (MAX_FUNCTION, MAX_KERNEL),
      functions_are_short),

@@ -1,0 +1,21 @@
+/* Products of row-major matrices, single precision, on OpenBLAS with one thread. */
+#ifndef TRN_BLAS_H
+#define TRN_BLAS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct trn_product {
+    int64_t rows;    /* of the result */
+    int64_t columns; /* of the result */
+    int64_t inner;
+    bool turn_left;  /* the left factor lies in memory as inner x rows */
+    bool turn_right; /* the right factor lies in memory as columns x inner */
+    bool add;        /* to what the result holds */
+};
+
+/* result (+)= left * right. Nothing happens when a side is 0, except that a result is cleared. */
+void trn_multiply(const struct trn_product *product, const float *left, const float *right,
+                  float *result);
+
+#endif

@@ -1,0 +1,113 @@
+/* Fully connected: result = weights [outputs, inputs] * source + bias. The weights are read, and
+ * their gradient written, where the flat buffers have them: at the batch sizes of training a
+ * reordered copy would cost more than it saves. */
+#include "plan.h"
+
+struct shape {
+    dnnl_memory_desc_t source; /* an image is flattened: channels, rows, columns */
+    dnnl_memory_desc_t weights;
+    dnnl_memory_desc_t bias;
+    dnnl_memory_desc_t result;
+    uint64_t bias_offset;
+};
+
+static struct shape shape_of(struct trn_plan *plan, const struct trn_op *op)
+{
+    const struct trn_value *value = &plan->graph->values[op->source];
+    int64_t inputs = 1;
+    for (uint32_t i = 0; i < value->ndim; i++)
+        inputs *= value->dims[i];
+    const int64_t outputs = plan->graph->values[op->result].dims[0];
+    return (struct shape){
+        .source = trn_desc(plan, 2, (dnnl_dim_t[]){plan->count, inputs}, dnnl_ab),
+        .weights = trn_desc(plan, 2, (dnnl_dim_t[]){outputs, inputs}, dnnl_ab),
+        .bias = trn_desc(plan, 1, (dnnl_dim_t[]){outputs}, dnnl_a),
+        .result = trn_desc(plan, 2, (dnnl_dim_t[]){plan->count, outputs}, dnnl_ab),
+        .bias_offset = op->parameters + (uint64_t)(outputs * inputs),
+    };
+}
+
+static dnnl_memory_desc_t plain_of(struct trn_plan *plan, const struct trn_memory *memory)
+{
+    return trn_desc(plan, (uint32_t)memory->desc.ndims, memory->desc.dims,
+                    memory->desc.ndims == 4 ? dnnl_abcd : dnnl_ab);
+}
+
+static void forward(struct trn_plan *plan, struct trn_stage *stage)
+{
+    const struct trn_op *op = stage->op;
+    const struct shape shape = shape_of(plan, op);
+    struct trn_memory *source = plan->flows[op->source].data;
+    const dnnl_memory_desc_t plain = plain_of(plan, source);
+    struct trn_memory *converted = trn_convert(plan, source, &plain);
+    stage->source = trn_view(plan, converted, &shape.source);
+    stage->weights = trn_bind(plan, TRN_WEIGHTS, op->parameters, &shape.weights);
+    stage->result = trn_make(plan, &shape.result);
+    dnnl_inner_product_desc_t desc;
+    trn_try(plan, dnnl_inner_product_forward_desc_init(
+                      &desc, plan->training ? dnnl_forward_training : dnnl_forward_inference,
+                      &shape.source, &shape.weights, &shape.bias, &shape.result));
+    stage->forward = trn_describe(plan, &desc, op->relu ? plan->relu : plan->plain, NULL);
+    trn_call(plan, stage->forward,
+             (struct trn_arg[]){
+                 {DNNL_ARG_SRC, stage->source},
+                 {DNNL_ARG_WEIGHTS, stage->weights},
+                 {DNNL_ARG_BIAS, trn_bind(plan, TRN_WEIGHTS, shape.bias_offset, &shape.bias)},
+                 {DNNL_ARG_DST, stage->result},
+                 {0, NULL}});
+    plan->flows[op->result].data = stage->result;
+}
+
+static void backward_weights(struct trn_plan *plan, struct trn_stage *stage,
+                             struct trn_memory *diff)
+{
+    const struct trn_op *op = stage->op;
+    const struct shape shape = shape_of(plan, op);
+    dnnl_inner_product_desc_t desc;
+    trn_try(plan, dnnl_inner_product_backward_weights_desc_init(
+                      &desc, &shape.source, &shape.weights, &shape.bias, &shape.result));
+    dnnl_primitive_desc_t made = trn_describe(plan, &desc, plan->plain, stage->forward);
+    trn_call(
+        plan, made,
+        (struct trn_arg[]){
+            {DNNL_ARG_SRC, stage->source},
+            {DNNL_ARG_DIFF_DST, diff},
+            {DNNL_ARG_DIFF_WEIGHTS, trn_bind(plan, TRN_GRADIENT, op->parameters, &shape.weights)},
+            {DNNL_ARG_DIFF_BIAS, trn_bind(plan, TRN_GRADIENT, shape.bias_offset, &shape.bias)},
+            {0, NULL}});
+}
+
+static void backward_source(struct trn_plan *plan, struct trn_stage *stage, struct trn_memory *diff)
+{
+    const struct trn_op *op = stage->op;
+    const struct shape shape = shape_of(plan, op);
+    dnnl_inner_product_desc_t desc;
+    trn_try(plan, dnnl_inner_product_backward_data_desc_init(&desc, &shape.source, &shape.weights,
+                                                             &shape.result));
+    dnnl_primitive_desc_t made = trn_describe(plan, &desc, plan->plain, stage->forward);
+    struct trn_memory *flat = trn_make(plan, &shape.source);
+    trn_call(plan, made,
+             (struct trn_arg[]){{DNNL_ARG_DIFF_DST, diff},
+                                {DNNL_ARG_WEIGHTS, stage->weights},
+                                {DNNL_ARG_DIFF_SRC, flat},
+                                {0, NULL}});
+    if (plan->status != TERSE_OK)
+        return;
+    const dnnl_memory_desc_t plain = plain_of(plan, plan->flows[op->source].data);
+    trn_give_diff(plan, op->source, trn_view(plan, flat, &plain));
+    trn_release(flat);
+}
+
+static void backward(struct trn_plan *plan, struct trn_stage *stage)
+{
+    const struct trn_op *op = stage->op;
+    struct trn_memory *diff = trn_take_diff(plan, op->result, &stage->result->desc);
+    if (op->relu)
+        diff = trn_relu_backward(plan, stage->result, diff);
+    backward_weights(plan, stage, diff);
+    if (plan->graph->values[op->source].wanted)
+        backward_source(plan, stage, diff);
+    trn_release(diff);
+}
+
+const struct trn_layer trn_dense_layer = {"inner product", forward, backward};

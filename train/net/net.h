@@ -1,0 +1,87 @@
+/* Networks that compute gradients: one object per worker, over one flat buffer of weights.
+ *
+ * A net belongs to one thread at a time; several nets may run at once in different threads. It
+ * computes with its own number of threads, whatever OMP_NUM_THREADS says, and gives the same bits
+ * for the same weights and batch when that number is the same. */
+#ifndef TRN_NET_H
+#define TRN_NET_H
+
+#include <stdint.h>
+
+#include <terse/layout.h>
+#include <terse/status.h>
+
+enum trn_input_kind {
+    TRN_VECTOR, /* `length` floats */
+    TRN_IMAGE,  /* channels x height x width floats */
+    TRN_TEXT,   /* up to `length` token ids below `vocabulary` */
+};
+
+enum trn_target_kind {
+    TRN_LABELS,  /* one of `outputs` classes: softmax cross-entropy */
+    TRN_NUMBERS, /* `outputs` floats: mean squared error */
+};
+
+/* What the data look like: enough to size every layer. Fields a kind does not name are ignored. */
+struct trn_input {
+    enum trn_input_kind kind;
+    enum trn_target_kind target;
+    uint32_t channels;
+    uint32_t height;
+    uint32_t width;
+    uint32_t length;
+    uint32_t vocabulary;
+    uint32_t outputs; /* classes, or numbers to predict */
+};
+
+/* Examples, one after another. Only what the input's kinds name is read. */
+struct trn_batch {
+    uint32_t count;      /* at least 1, at most what the net was created for */
+    const float *values; /* count x length, or count x channels x height x width */
+    const int32_t
+        *tokens; /* count x length; what lies behind an example's own length is not read */
+    const uint32_t *lengths; /* count: tokens of each example, 0 to length */
+    const uint32_t *labels;  /* count, each below outputs */
+    const float *targets;    /* count x outputs */
+};
+
+struct trn_net;
+
+/* The models there are, for help and errors; NULL at and after the end. */
+const char *trn_model_name(uint32_t index);
+const char *trn_model_summary(uint32_t index);
+
+/* A net for batches of at most `batch` examples that computes with `threads` threads. Fails with
+ * TERSE_BAD_SPEC for a name that is not a model's (the fault suggests one), TERSE_BAD_ARGUMENT for
+ * data that the model cannot read. The caller destroys it. */
+TERSE_CHECK terse_status trn_net_create(const char *model, const struct trn_input *input,
+                                        uint32_t batch, unsigned threads, struct trn_net **out,
+                                        terse_fault *fault);
+void trn_net_destroy(struct trn_net *net); /* NULL is fine */
+
+/* The parameters, in PyTorch's order, shapes and names. Belongs to the net. */
+const terse_layout *trn_net_layout(const struct trn_net *net);
+
+/* He initialisation, uniform: integers times a constant, so the same bits on every machine. */
+void trn_net_init(const struct trn_net *net, uint64_t seed, float *weights);
+
+/* Forward and backward: the mean loss over the batch and its gradient, which is overwritten.
+ * Running statistics move by a tenth towards the batch's. `correct` counts right labels (0 for
+ * numbers). A loss that is not finite is returned as it is: the caller decides. */
+TERSE_CHECK terse_status trn_net_gradient(struct trn_net *net, const float *weights,
+                                          const struct trn_batch *batch, float *gradient,
+                                          double *loss, uint32_t *correct, terse_fault *fault);
+
+/* Forward with the running statistics: `loss_sum` is the mean loss times the count, so that sums
+ * over batches divide by the number of examples. */
+TERSE_CHECK terse_status trn_net_evaluate(struct trn_net *net, const float *weights,
+                                          const struct trn_batch *batch, double *loss_sum,
+                                          uint32_t *correct, terse_fault *fault);
+
+/* Running means and variances of the batch norms, one flat buffer, and their names and shapes
+ * (PyTorch's: bn1.running_mean, bn1.running_var). The caller may overwrite them, e.g. with the mean
+ * over workers. No tensors, and a count of 0, for a net without batch norm. */
+float *trn_net_statistics(struct trn_net *net, uint64_t *count);
+const terse_layout *trn_net_statistics_layout(const struct trn_net *net);
+
+#endif
