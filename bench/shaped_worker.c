@@ -2,8 +2,8 @@
  *
  *   shaped_worker CASE COUNT STEPS INTERFACE
  *
- * Rank 0 prints one line of JSON: seconds per step, and per worker and step the bytes that the
- * library claims to have said and those that the interface has counted. */
+ * Rank 0 prints one line of JSON: seconds per step, and per worker and step the codec's seconds,
+ * the bytes that the library claims to have said and those that the interface has counted. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -99,6 +99,7 @@ static terse_status make_exchange(struct bench *bench, size_t which, terse_fault
 
 struct told {
     double seconds;
+    double computed;
     uint64_t said;
     uint64_t counted;
 };
@@ -120,6 +121,7 @@ static terse_status measure(struct bench *bench, size_t which, unsigned steps,
     if (!status)
         status = terse_group_barrier(bench->group, fault);
     out->seconds = seconds_now() - start;
+    out->computed = bench->computed;
     terse_group_traffic(bench->group, &after, NULL);
     out->said = after - before;
     out->counted = interface_bytes(interface) - counted;
@@ -134,6 +136,7 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
     void **const at = calloc(workers, sizeof *at);
     size_t *const len = calloc(workers, sizeof *len);
     terse_status status = all && at && len ? TERSE_OK : TERSE_NO_MEMORY;
+    double computed = 0;
     double said = 0;
     double counted = 0;
     for (uint32_t r = 0; r < workers && !status; r++) {
@@ -143,6 +146,7 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
     if (!status)
         status = terse_group_gather(bench->group, mine, sizeof *mine, at, len, fault);
     for (uint32_t r = 0; r < workers && !status; r++) {
+        computed += all[r].computed / workers / steps;
         said += (double)all[r].said / workers / steps;
         counted += (double)all[r].counted / workers / steps;
     }
@@ -150,8 +154,8 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
         printf("{\"case\": \"%s\", \"workers\": %u, \"count\": %zu, \"steps\": %u, "
                "\"seconds_per_step\": %.9f, \"codec_seconds\": %.9f, \"bytes_claimed\": %.0f, "
                "\"bytes_counted\": %.0f}\n",
-               name, (unsigned)workers, bench->count, steps, all[0].seconds / steps,
-               bench->computed / steps, said, counted);
+               name, (unsigned)workers, bench->count, steps, all[0].seconds / steps, computed, said,
+               counted);
     free(len);
     free(at);
     free(all);

@@ -13,6 +13,10 @@
 #endif
 
 enum {
+    /* A message of this length leaves at once. Above 64 KiB Open MPI over TCP first asks whether it
+     * may, and on a busy link the answer waits behind the data that goes its way. */
+    PIECE = TERSE_MPI_CHUNK < 60 * 1024 ? TERSE_MPI_CHUNK : 60 * 1024,
+    MOST_PIECES = 16,       /* what leaves at once may have to be kept twice: not beyond this */
     TAGS = 32768,           /* every MPI has at least these */
     YIELD_NS = 20000,       /* so long nothing has moved: look again at once */
     SHORT_NAP_NS = 50000,   /* while data flows, kernel buffers last far longer than this */
@@ -20,18 +24,20 @@ enum {
     FLOWING_NS = 200000000, /* nothing for so long: data does not flow */
 };
 
-/* One direction between this rank and one other: chunk after chunk, one message at a time. */
+/* Bytes from or to one other rank: chunk after chunk, one message at a time. */
 struct lane {
     unsigned char *at; /* the message under way */
     size_t left;       /* bytes from `at` on */
     int peer;
     int receives;
+    int open; /* not over */
 };
 
 /* A swap under way. */
 struct journey {
     struct lane *lanes;
     MPI_Request *requests; /* one for each lane; MPI_REQUEST_NULL when that is over */
+    size_t lane_cap;
     int lane_count;
     int pending; /* lanes not over */
     int tag;
@@ -47,8 +53,6 @@ struct engine {
     int long_count; /* journeys that must be looked at even when nobody asks for them */
     unsigned turn;  /* swaps so far */
     struct journey journeys[TERSE_MAX_REQUESTS];
-    struct lane *lanes;
-    MPI_Request *requests;
     char why[MPI_MAX_ERROR_STRING + 32]; /* "" if there is nothing to add */
 };
 
@@ -115,6 +119,7 @@ static terse_status end_message(struct engine *engine, struct journey *journey, 
         const int code = start_message(engine, journey, i);
         return code == MPI_SUCCESS ? TERSE_OK : failed(engine, code, "MPI_Isend or MPI_Irecv");
     }
+    lane->open = 0;
     journey->pending--;
     if (journey->pending == 0 && journey->is_long) {
         journey->is_long = 0;
@@ -181,13 +186,33 @@ static terse_status advance(struct engine *engine, uint32_t slot, int *moved, in
 
 static void add_lane(struct journey *journey, int peer, int receives, void *at, size_t len)
 {
-    if (len == 0)
-        return;
     journey->lanes[journey->lane_count] =
-        (struct lane){.at = at, .left = len, .peer = peer, .receives = receives};
+        (struct lane){.at = at, .left = len, .peer = peer, .receives = receives, .open = 1};
     journey->requests[journey->lane_count] = MPI_REQUEST_NULL;
     journey->lane_count++;
     journey->is_long |= len > TERSE_MPI_CHUNK;
+}
+
+/* Messages for `len` bytes. The last of several is shorter than the others, if need be empty, so
+ * that no two such lengths look alike. */
+static size_t pieces_of(size_t len)
+{
+    if (len == 0)
+        return 0;
+    return len < PIECE || len / PIECE >= MOST_PIECES ? 1 : len / PIECE + 1;
+}
+
+/* Adds piece `i` of what goes one way, if there is one. */
+static void add_piece(struct journey *journey, int peer, int receives, void *at, size_t len,
+                      size_t i)
+{
+    const size_t pieces = pieces_of(len);
+    const size_t first = i * PIECE;
+    if (pieces == 1 && i == 0)
+        add_lane(journey, peer, receives, at, len);
+    else if (i < pieces)
+        add_lane(journey, peer, receives, (unsigned char *)at + first,
+                 i + 1 < pieces ? PIECE : len - first);
 }
 
 /* MPI's send takes a const buffer; a lane is either way, so the const goes here and only here. */
@@ -198,6 +223,41 @@ static void *unconst(const void *at)
     return plain;
 }
 
+/* Room for all messages of a swap? */
+static int has_room(const struct engine *engine, struct journey *journey, const terse_swap *swap)
+{
+    size_t messages = 1;
+    for (int r = 0; r < engine->workers; r++)
+        messages += pieces_of(swap->send_len[r]) + pieces_of(swap->recv_len[r]);
+    if (messages <= journey->lane_cap)
+        return 1;
+    free(journey->lanes);
+    free(journey->requests);
+    journey->lanes = calloc(messages, sizeof *journey->lanes);
+    journey->requests = calloc(messages, sizeof *journey->requests);
+    journey->lane_cap = journey->lanes && journey->requests ? messages : 0;
+    journey->lane_count = 0;
+    return journey->lane_cap != 0;
+}
+
+/* Receives first; peers in turn from the next rank on, so that no one is everybody's first. */
+static void plan(const struct engine *engine, struct journey *journey, const terse_swap *swap)
+{
+    const int workers = engine->workers;
+    journey->lane_count = 0;
+    journey->is_long = 0;
+    for (size_t piece = 0; piece < MOST_PIECES; piece++)
+        for (int i = 1; i < workers; i++) {
+            const int peer = (engine->rank + workers - i) % workers;
+            add_piece(journey, peer, 1, swap->recv_at[peer], swap->recv_len[peer], piece);
+        }
+    for (size_t piece = 0; piece < MOST_PIECES; piece++)
+        for (int i = 1; i < workers; i++) {
+            const int peer = (engine->rank + i) % workers;
+            add_piece(journey, peer, 0, unconst(swap->send_at[peer]), swap->send_len[peer], piece);
+        }
+}
+
 static terse_status mpi_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
 {
     struct engine *const engine = context;
@@ -205,18 +265,10 @@ static terse_status mpi_post(void *context, uint32_t slot, const terse_swap *swa
     const terse_status refused = wrong_thread(engine);
     if (refused)
         return refused;
+    if (!has_room(engine, journey, swap))
+        return TERSE_NO_MEMORY;
     journey->tag = (int)(engine->turn++ % TAGS);
-    journey->lane_count = 0;
-    journey->is_long = 0;
-    /* Receives first; peers in turn from the next rank on, so that no one is everybody's first. */
-    for (int i = 1; i < engine->workers; i++) {
-        const int peer = (engine->rank + engine->workers - i) % engine->workers;
-        add_lane(journey, peer, 1, swap->recv_at[peer], swap->recv_len[peer]);
-    }
-    for (int i = 1; i < engine->workers; i++) {
-        const int peer = (engine->rank + i) % engine->workers;
-        add_lane(journey, peer, 0, unconst(swap->send_at[peer]), swap->send_len[peer]);
-    }
+    plan(engine, journey, swap);
     journey->pending = journey->lane_count;
     engine->long_count += journey->is_long;
     for (int i = 0; i < journey->lane_count; i++) {
@@ -255,7 +307,7 @@ static int32_t who_is_late(const struct journey *journey)
     for (int i = 0; i < journey->lane_count; i++) {
         const struct lane *const lane = &journey->lanes[i];
         int32_t *const lowest = lane->receives ? &says_nothing : &takes_nothing;
-        if (lane->left && lane->peer < *lowest)
+        if (lane->open && lane->peer < *lowest)
             *lowest = lane->peer;
     }
     return says_nothing < INT32_MAX ? says_nothing : takes_nothing;
@@ -343,8 +395,10 @@ static void mpi_destroy(void *context)
         else
             (void)MPI_Comm_free(&engine->comm);
     }
-    free(engine->requests);
-    free(engine->lanes);
+    for (uint32_t slot = 0; slot < TERSE_MAX_REQUESTS; slot++) {
+        free(engine->journeys[slot].requests);
+        free(engine->journeys[slot].lanes);
+    }
     free(engine);
 }
 
@@ -353,20 +407,9 @@ static struct engine *make_engine(int rank, int workers)
     struct engine *const engine = calloc(1, sizeof *engine);
     if (!engine)
         return NULL;
-    const size_t lanes = 2 * (size_t)workers; /* some room for one worker, too */
     engine->comm = MPI_COMM_NULL;
     engine->rank = rank;
     engine->workers = workers;
-    engine->lanes = calloc(TERSE_MAX_REQUESTS * lanes, sizeof *engine->lanes);
-    engine->requests = calloc(TERSE_MAX_REQUESTS * lanes, sizeof *engine->requests);
-    if (!engine->lanes || !engine->requests) {
-        mpi_destroy(engine);
-        return NULL;
-    }
-    for (uint32_t slot = 0; slot < TERSE_MAX_REQUESTS; slot++) {
-        engine->journeys[slot].lanes = engine->lanes + slot * lanes;
-        engine->journeys[slot].requests = engine->requests + slot * lanes;
-    }
     return engine;
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/parallel.h"
+#include "codec/section.h"
 #include "combine/combine.h"
 #include "kernels/bind.h"
 
@@ -139,31 +141,46 @@ static terse_status settle_ties(struct tsi_bucket *bucket, const uint8_t *tied, 
     return status;
 }
 
+/* ---- frames ---- */
+
+static struct tsi_part part_of(const struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                               terse_draw draw)
+{
+    return (struct tsi_part){.round = bucket->round,
+                             .draw = draw,
+                             .first = bucket->first,
+                             .count = tsi_pieces_elements(bucket, pieces)};
+}
+
+/* Opens the bits that `rank` said of these pieces: as many as they need. */
+static terse_status open_bits(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+                              const struct tsi_mail *mail, uint32_t rank, const uint8_t **bits)
+{
+    const struct tsi_part part = part_of(bucket, pieces, draw);
+    const size_t len = tsi_codec_bound(bucket->codec, 0, pieces);
+    size_t heard = 0;
+    terse_status status = tsi_part_open(bucket->codec, &part, mail->recv_at[rank],
+                                        mail->recv_cap[rank], bits, &heard, &bucket->fault);
+    if (status == TERSE_OK && heard != len)
+        status =
+            tsi_fail(&bucket->fault, TERSE_BAD_FRAME, 0, "%zu bytes of votes, not %zu", heard, len);
+    /* who sent nothing knows why and says so itself */
+    return tsi_bucket_fail(bucket, status,
+                           tsi_part_is_void(mail->recv_at[rank]) ? -1 : (int32_t)rank);
+}
+
 /* ---- the three moves ---- */
 
-/* The ballots of all, opened; recv_at then points to their payloads. */
-static terse_status open_ballots(struct tsi_bucket *bucket, const uint8_t **ballot, size_t len)
+static terse_status open_ballots(struct tsi_bucket *bucket, const uint8_t **ballot)
 {
     const struct tsi_room *const room = bucket->room;
-    const struct tsi_pieces mine = bucket->owned[room->rank];
-    for (uint32_t r = 0; r < room->workers; r++) {
-        struct tsi_part part = {.round = bucket->round,
-                                .draw = room->draw,
-                                .first = bucket->first,
-                                .count = tsi_pieces_elements(bucket, mine)};
-        size_t heard = 0;
-        part.draw.worker = r;
-        terse_status status =
-            tsi_part_open(bucket->codec, &part, bucket->there.recv_at[r], bucket->there.recv_cap[r],
-                          &ballot[r], &heard, &bucket->fault);
-        if (status == TERSE_OK && heard != len)
-            status = tsi_fail(&bucket->fault, TERSE_BAD_FRAME, 0, "%zu bytes of votes, not %zu",
-                              heard, len);
-        if (status != TERSE_OK)
-            return tsi_bucket_fail(bucket, status,
-                                   tsi_part_is_void(bucket->there.recv_at[r]) ? -1 : (int32_t)r);
+    terse_status status = TERSE_OK;
+    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
+        terse_draw draw = room->draw;
+        draw.worker = r;
+        status = open_bits(bucket, bucket->owned[room->rank], draw, &bucket->there, r, &ballot[r]);
     }
-    return TERSE_OK;
+    return status;
 }
 
 static terse_status count(struct tsi_bucket *bucket)
@@ -174,12 +191,9 @@ static terse_status count(struct tsi_bucket *bucket)
     const uint8_t **const ballot = bucket->ballot;
     uint8_t *const bits = bucket->back.memory + TERSE_FRAME_HEADER_LEN;
     uint8_t *const tied = bucket->tied;
-    const struct tsi_part part = {.round = bucket->round,
-                                  .draw = tsi_owner_draw(bucket, room->rank),
-                                  .first = bucket->first,
-                                  .count = tsi_pieces_elements(bucket, mine)};
+    const struct tsi_part part = part_of(bucket, mine, tsi_owner_draw(bucket, room->rank));
     uint64_t from = tsi_now();
-    terse_status status = open_ballots(bucket, ballot, len);
+    terse_status status = open_ballots(bucket, ballot);
     tsi_clock(room, TERSE_STATION_WIRE, &from);
     for (size_t at = 0; at < len && status == TERSE_OK; at += WORDS * 8) {
         const size_t block = len - at < WORDS * 8 ? len - at : WORDS * 8;
@@ -207,6 +221,55 @@ static terse_status turn(struct tsi_bucket *bucket)
     return tsi_mail_post(bucket, &bucket->back);
 }
 
+struct signs_job {
+    const struct tsk_table *kernel;
+    const uint8_t *bits;
+    float *out;
+};
+
+/* Chunk by chunk, so that zeros and what is added to them meet in the cache. */
+static void write_signs(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct signs_job *const job = context;
+    (void)chunk;
+    memset(job->out + first, 0, count * sizeof *job->out);
+    job->kernel->sign_add_f32(job->out + first, job->bits + first / 8, count, 1.0f);
+}
+
+static terse_status hear_owner(struct tsi_bucket *bucket, const struct tsk_table *kernel,
+                               uint32_t owner)
+{
+    const struct tsi_pieces pieces = bucket->owned[owner];
+    const uint8_t *bits = NULL;
+    uint64_t from = tsi_now();
+    terse_status status = TERSE_OK;
+    if (pieces.count > 0)
+        status =
+            open_bits(bucket, pieces, tsi_owner_draw(bucket, owner), &bucket->back, owner, &bits);
+    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        struct signs_job job = {kernel, bits, bucket->room->sum + piece->offset};
+        status = tsi_section_padding(bits, 0, piece->count, &bucket->fault);
+        if (status == TERSE_OK)
+            tsi_each_chunk(bucket->codec->threads, piece->count, write_signs, &job);
+        bits += (piece->count + 7) / 8;
+    }
+    tsi_clock(bucket->room, TERSE_STATION_DECODE, &from);
+    return tsi_bucket_fail(bucket, status, (int32_t)owner);
+}
+
+static terse_status hear(struct tsi_bucket *bucket)
+{
+    const struct tsk_table *kernel = NULL;
+    terse_status status = tsi_mail_wait(bucket);
+    if (status == TERSE_OK)
+        status = tsk_bound(&kernel, &bucket->fault);
+    for (uint32_t r = 0; r < bucket->room->workers && status == TERSE_OK; r++)
+        status = hear_owner(bucket, kernel, r);
+    return status;
+}
+
 /* Signs are said without memory: nothing was taken. */
 static void undo(struct tsi_bucket *bucket)
 {
@@ -219,6 +282,6 @@ const struct tsi_combine_ops tsi_combine_vote = {
     .cut = TSI_CUT_SLICES,
     .refuses = refuses,
     .create = create,
-    .move = {tsi_say_to_owners, turn, tsi_hear_owners},
+    .move = {tsi_say_to_owners, turn, hear},
     .undo = undo,
 };

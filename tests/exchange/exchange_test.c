@@ -385,34 +385,6 @@ static void an_unfit_gradient_is_skipped_by_all(void **unused)
     }
 }
 
-/* Bytes: 2(K-1)/K payloads for vote and shard, K-1 for gather. */
-static void traffic_is_what_the_combine_says(void **unused)
-{
-    static const uint32_t many[] = {2, 3, 4, 8, 16};
-    (void)unused;
-    for (size_t c = 0; c < 5; c++) {
-        const double k = many[c];
-        struct scene vote = scene_new("sign", "vote");
-        struct scene gather = scene_new("sign", "gather");
-        workers_run(many[c], train, &vote);
-        workers_run(many[c], train, &gather);
-        uint64_t said = 0;
-        uint64_t gathered = 0;
-        for (uint32_t r = 0; r < many[c]; r++) {
-            said += vote.report[r].said_len;
-            gathered += gather.report[r].said_len;
-        }
-        const double payload = (double)vote.count / 8;
-        const double frames = 88 * 2 * (k - 1) + 32 * (k - 1); /* frames, headers, agreement */
-        printf("K %2u: vote %.0f bytes a worker, 2(K-1)/K payloads are %.0f; gather %.0f\n",
-               many[c], (double)said / k, 2 * (k - 1) / k * payload, (double)gathered / k);
-        assert_true((double)said / k <= 2 * (k - 1) / k * payload * 1.05 + frames);
-        assert_true((double)gathered / k >= (k - 1) * payload);
-        scene_free(&vote);
-        scene_free(&gather);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -423,7 +395,6 @@ int main(void)
         cmocka_unit_test(votes_are_majorities),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(an_unfit_gradient_is_skipped_by_all),
-        cmocka_unit_test(traffic_is_what_the_combine_says),
     };
     return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }

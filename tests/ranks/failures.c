@@ -50,7 +50,7 @@ static const char *mismatch(size_t root_len, size_t len)
     static const char *bad;
     terse_group *group = NULL;
     terse_fault fault = {0};
-    unsigned char bytes[300] = {0};
+    unsigned char bytes[3000] = {0};
     bad = NULL;
     if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault))
         return "no group";
@@ -70,5 +70,9 @@ static const char *mismatch(size_t root_len, size_t len)
 int run_mismatch(void)
 {
     const int shorter = tell("a message too long names its sender", mismatch(200, 100));
-    return shorter | tell("a message too short names its sender", mismatch(100, 200));
+    const int longer = tell("a message too short names its sender", mismatch(100, 200));
+    /* Whole messages of ranks-*-short: the first of them look alike. */
+    const int fewer = tell("a message too many names its sender", mismatch(2000, 1000));
+    return shorter | longer | fewer |
+           tell("a message too few names its sender", mismatch(1000, 2000));
 }

@@ -68,6 +68,7 @@ part 4 "$short" checks
 part 4 "$program" split
 part 3 "$program" single
 part 3 "$program" mismatch
+part 3 "$short" mismatch
 
 for count in 2 4; do
     stopped "$count"

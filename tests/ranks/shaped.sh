@@ -45,6 +45,23 @@ fi
 [ "$code" -eq 0 ] && makes_sense >>"$out" 2>&1
 verdict "$?" "a dense sum over shaped links takes about the line's time and bytes"
 
+# Voting: a bit for a float, and the bound beside it.
+votes_make_sense() {
+    python3 - "$out" <<'END'
+import json, sys
+row = json.loads(open(sys.argv[1]).read())
+assert abs(row["line_seconds"] - 4 / 3 * 4000000 / 2e8) < 1e-9, row
+assert 0 < row["codec_seconds"] < row["seconds_per_step"], row
+assert abs(row["bound_seconds"] - 1.25 * row["line_seconds"] - row["codec_seconds"]) < 1e-9, row
+assert abs(row["bytes_claimed"] / (4 / 3 * 4000000 / 8) - 1) < 0.01, row
+assert 1 <= row["bytes_counted"] / row["bytes_claimed"] < 1.05, row
+assert row["bytes_dense"] / row["bytes_counted"] > 25, row
+END
+}
+"${run[@]}" --case vote --count 4000000 --steps 3 --runs 1 >"$out" 2>&1 &&
+    votes_make_sense >>"$out" 2>&1
+verdict "$?" "a vote takes a 25th of the bytes, and its bound is told"
+
 count=$((4000000 + $$)) # a name for its processes
 "${run[@]}" --count "$count" --steps 1000 >"$out" 2>&1 &
 pid=$!
