@@ -1,0 +1,1 @@
+@STYLE@ @SCRIPT@ @DATA@
