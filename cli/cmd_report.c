@@ -179,8 +179,8 @@ static int print_charts(const struct request *request, const struct found *found
             .bytes = rep_run_bytes_per_step(of),
             .accuracy = last_accuracy(of),
         };
-        printf("%s%s\n", i == 0 ? "" : "\n", label_of(of));
-        code = print_or_fail(rep_chart_run(of, &request->style));
+        fputs(i == 0 ? "" : "\n", stdout);
+        code = print_or_fail(rep_chart_run(of, label_of(of), &request->style));
     }
     if (code == CLI_OK && found->count > 1) {
         putchar('\n');

@@ -16,7 +16,6 @@ enum {
     GAP = 2,
     BESIDE = 80, /* from this width on two charts stand side by side */
     SCATTER_HEIGHT = 12,
-    MOST_LABEL = 32,
     MOST_POINTS = 26
 };
 
@@ -170,22 +169,27 @@ static unsigned clamp_width(unsigned width)
     return width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : width;
 }
 
-static char *draw_run(const struct curve *loss, const struct curve *accuracy,
+static char *draw_run(const struct curve *loss, const struct curve *accuracy, const char *title,
                       const struct rep_chart_style *style)
 {
     unsigned width = clamp_width(style->width);
     int beside = width >= BESIDE;
     unsigned each = beside ? (width - GAP) / 2 : width;
+    int top = title != NULL;
+    unsigned height = (unsigned)top + (beside ? CHART_HEIGHT : 2 * CHART_HEIGHT);
     struct rep_grid grid;
-    if (!rep_grid_make(&grid, width, beside ? CHART_HEIGHT : 2 * CHART_HEIGHT, style->ascii)) {
+    if (!rep_grid_make(&grid, width, height, style->ascii)) {
         return NULL;
     }
-    draw_curve(&grid, 0, 0, each, loss);
-    draw_curve(&grid, beside ? (int)(each + GAP) : 0, beside ? 0 : CHART_HEIGHT, each, accuracy);
+    rep_grid_words(&grid, 0, 0, title != NULL ? title : "");
+    draw_curve(&grid, 0, top, each, loss);
+    draw_curve(&grid, beside ? (int)(each + GAP) : 0, beside ? top : top + CHART_HEIGHT, each,
+               accuracy);
     return rep_grid_text(&grid);
 }
 
-char *rep_chart_run(const struct rep_run *run, const struct rep_chart_style *style)
+char *rep_chart_run(const struct rep_run *run, const char *title,
+                    const struct rep_chart_style *style)
 {
     struct curve loss = {.title = "loss", .format = "%.4g", .scale = 1};
     struct curve accuracy = {.title = "accuracy", .format = "%.1f %%", .scale = 100};
@@ -199,35 +203,23 @@ char *rep_chart_run(const struct rep_run *run, const struct rep_chart_style *sty
         for (size_t i = 0; i < run->evaluation_count; i++) {
             add_point(&accuracy, run->evaluations[i].step, run->evaluations[i].accuracy);
         }
-        text = draw_run(&loss, &accuracy, style);
+        text = draw_run(&loss, &accuracy, title, style);
     }
     free(loss.points);
     free(accuracy.points);
     return text;
 }
 
-/* Beside the mark, then the other side, then above and below; 0 if no place is free. A blank stays
- * around a label. */
+/* On one side of the mark or the other; 0 if no place is free. Above or below it a label would seem
+ * to belong to another mark. A blank stays before a label. */
 static int place_label(const struct frame *frame, int x, int y, const char *label)
 {
-    unsigned width = rep_grid_width_of(label, MOST_LABEL);
-    const int places[][2] = {{x + 2, y},
-                             {x - 1 - (int)width, y},
-                             {x - (int)width / 2, y - 1},
-                             {x - (int)width / 2, y + 1},
-                             {x + 2, y - 1},
-                             {x + 2, y + 1}};
+    unsigned width = rep_grid_width_of(label, MOST_WIDTH);
+    const int places[] = {x + 2, x - 1 - (int)width};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        int at = places[i][0];
-        int row = places[i][1];
-        int inside = at > frame->x && row >= frame->y && row < frame->y + (int)frame->height;
-        /* the mark itself stands in the way on its own row */
-        int beside = row == y ? (at > x ? 0 : 1) : 1;
-        if (inside && rep_grid_is_free(frame->grid, at - (row == y && at > x ? 0 : 1), row,
-                                       width + (unsigned)beside)) {
-            char cut[4 * MOST_LABEL + 1];
-            snprintf(cut, sizeof cut, "%s", label);
-            rep_grid_words(frame->grid, at, row, cut);
+        int at = places[i];
+        if (at > frame->x && rep_grid_is_free(frame->grid, at - 1, y, width + 1)) {
+            rep_grid_words(frame->grid, at, y, label);
             return 1;
         }
     }

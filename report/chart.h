@@ -11,8 +11,10 @@ struct rep_chart_style {
     int ascii;      /* only ASCII, else braille and lines */
 };
 
-/* Loss and accuracy against steps, side by side where there is room. */
-char *rep_chart_run(const struct rep_run *run, const struct rep_chart_style *style);
+/* Loss and accuracy against steps, side by side where there is room; `title` above them unless it
+ * is NULL. */
+char *rep_chart_run(const struct rep_run *run, const char *title,
+                    const struct rep_chart_style *style);
 
 struct rep_chart_point {
     const char *label;

@@ -20,7 +20,7 @@ class Stations {
     this.rows = element("div", { class: "rows", role: "list" });
     this.keys = element("div", { class: "keys", "aria-hidden": "true" }, ...STATIONS.map((name) =>
       element("span", {}, element("i", { style: `background:${colourOf(name)}` }), name)));
-    this.body = element("div", { class: "scroll" });
+    this.body = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Time per step: table" });
     this.card = element("article", { class: "card wide", id: "stations", "aria-labelledby": "stations-title" },
       element("div", { class: "card-head" }, this.heading, this.about), this.rows, this.keys,
       element("details", {}, element("summary", {}, "as a table"), this.body));
@@ -67,6 +67,12 @@ class Stations {
   }
 }
 
+/* What a tensor takes in a dense step: its part of all elements. */
+function denseOf(run) {
+  const elements = run.tensors.reduce((sum, tensor) => sum + (tensor.count || 0), 0);
+  return (tensor) => (run.about.dense_per_step * tensor.count) / elements;
+}
+
 class Tensors {
   constructor(state) {
     this.state = state;
@@ -74,7 +80,7 @@ class Tensors {
     this.choice.addEventListener("change", () => this.draw());
     this.rows = element("div", { class: "rows", role: "list" });
     this.rest = element("p", { class: "muted" });
-    this.body = element("div", { class: "scroll" });
+    this.body = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Bytes per tensor: table" });
     this.card = element("article", { class: "card wide", id: "tensors", "aria-labelledby": "tensors-title" },
       element("div", { class: "card-head" }, element("h2", { id: "tensors-title" }, "Bytes per step, by tensor"), this.choice),
       this.rows, this.rest, element("details", {}, element("summary", {}, "as a table"), this.body));
@@ -102,20 +108,21 @@ class Tensors {
     const most = Math.max(shown[0].bytes, 1e-9);
     const total = all.reduce((sum, tensor) => sum + tensor.bytes, 0);
     this.rows.replaceChildren(...shown.flatMap((tensor) => this.row(run, tensor, most)));
+    const dense = denseOf(run);
     const left = sorted.slice(MOST_TENSOR_ROWS).reduce((sum, tensor) => sum + tensor.bytes, 0);
     this.rest.textContent = sorted.length > shown.length
       ? `and ${sorted.length - shown.length} smaller ones, ${bytesText(left)} together; the table has all` : "";
     this.body.replaceChildren(table("Bytes per step", ["tensor", "elements", "dense", "said", "times smaller", "share"],
-      all.map((tensor) => [tensor.name, countText(tensor.count), bytesText(4 * tensor.count), bytesText(tensor.bytes),
-        timesText((4 * tensor.count) / tensor.bytes), `${(100 * tensor.bytes / total).toFixed(1)} %`])));
+      all.map((tensor) => [tensor.name, countText(tensor.count), bytesText(dense(tensor)), bytesText(tensor.bytes),
+        timesText(dense(tensor) / tensor.bytes), `${(100 * tensor.bytes / total).toFixed(1)} %`])));
   }
 
   row(run, tensor, most) {
-    const times = (4 * tensor.count) / tensor.bytes;
+    const dense = denseOf(run)(tensor);
     const bar = element("div", { class: "track", role: "listitem", "aria-label": `${tensor.name}: ${bytesText(tensor.bytes)}` },
       element("div", { class: "segment", style: `left:0;width:${(100 * tensor.bytes / most).toFixed(3)}%;background:${run.colour}` }));
     const figure = element("div", { class: "figure" }, element("b", {}, bytesText(tensor.bytes)),
-      isNumber(times) ? ` of ${bytesText(4 * tensor.count)}, ${timesText(times)}` : "");
+      isNumber(dense) ? ` of ${bytesText(dense)}, ${timesText(dense / tensor.bytes)}` : "");
     return [element("div", { class: "name", title: tensor.name }, tensor.name), bar, figure];
   }
 }

@@ -2,44 +2,51 @@
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
-/* Three digits that matter, no exponent where it can be avoided. */
-function short(value, digits = 3) {
+/* Three digits that matter: 41.0, 0.123, 1.35; no exponent where it can be avoided. */
+function three(value) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential(digits - 1);
-  const decimals = size >= 100 ? 0 : size >= 10 ? 1 : size >= 1 ? 2 : 4;
-  return String(Number(value.toFixed(Math.max(decimals, digits - 3))));
+  if (size === 0 || Number.isInteger(value) && size < 10) return String(value);
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(2);
+  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 4);
 }
 
-function scaled(value, units, steps) {
+/* The same without zeros at its end, for ticks and round settings: 41, 0.5. */
+function short(value) {
+  const text = three(value);
+  return isNumber(value) && !text.includes("e") ? String(Number(text)) : text;
+}
+
+function scaled(value, units, steps, form) {
   let unit = 0;
   while (unit + 1 < units.length && Math.abs(value) >= steps[unit] * 0.9995) {
     value /= steps[unit];
     unit += 1;
   }
-  return `${short(value)} ${units[unit]}`;
+  return `${unit === 0 && Number.isInteger(value) ? value : form(value)} ${units[unit]}`;
 }
 
 const BYTE_UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
-const bytesText = (value) =>
-  isNumber(value) ? scaled(value, BYTE_UNITS, [1e3, 1e3, 1e3, 1e3, 1e3]) : "–";
+const bytesText = (value, form = three) =>
+  isNumber(value) ? scaled(value, BYTE_UNITS, [1e3, 1e3, 1e3, 1e3, 1e3], form) : "–";
 
-function secondsText(value) {
+function secondsText(value, form = three) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
-  if (size >= 172800) return `${short(value / 86400)} days`;
-  if (size >= 7200) return `${short(value / 3600)} h`;
-  if (size >= 120) return `${short(value / 60)} min`;
-  if (size >= 1 || size === 0) return `${short(value)} s`;
-  return size >= 1e-3 ? `${short(value * 1e3)} ms` : `${short(value * 1e6)} µs`;
+  if (size >= 172800) return `${form(value / 86400)} days`;
+  if (size >= 7200) return `${form(value / 3600)} h`;
+  if (size >= 120) return `${form(value / 60)} min`;
+  if (size >= 1 || size === 0) return `${form(value)} s`;
+  return size >= 1e-3 ? `${form(value * 1e3)} ms` : `${form(value * 1e6)} µs`;
 }
 
 const percentText = (value) => (isNumber(value) ? `${(value * 100).toFixed(2)} %` : "–");
 const countText = (value) => (isNumber(value) ? Math.round(value).toLocaleString("en-US") : "–");
-const timesText = (value) => (isNumber(value) ? `${short(value)}×` : "–");
+const lossText = (value) => (isNumber(value) && Math.abs(value) < 100 ? value.toFixed(4) : three(value));
+const timesText = (value) => (isNumber(value) ? `${three(value)}×` : "–");
 
 /* Bits per second: "1 Gbit/s", "3.16 Mbit/s". */
-const speedText = (bits) => scaled(bits, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], [1e3, 1e3, 1e3]);
+const speedText = (bits) => scaled(bits, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], [1e3, 1e3, 1e3], short);
 
 /* What an axis can measure. `text` is for a single value, `units` for a whole linear axis: the
  * largest unit of which the axis holds at least one and a half is named once, in its title. */
@@ -48,7 +55,7 @@ const KINDS = {
   bytes: { text: bytesText, units: BYTE_UNITS.map((name, i) => [1000 ** i, name]), from: 1.5 },
   seconds: { text: secondsText, units: [[1e-6, "µs"], [1e-3, "ms"], [1, "s"], [60, "min"], [3600, "h"]], from: 2 },
   percent: { text: percentText, units: [[0.01, "%"]], from: 0 },
-  number: { text: (value) => short(value, 4), units: [[1, ""]], from: 0 },
+  number: { text: lossText, units: [[1, ""]], from: 0 },
 };
 
 function unitOf(kind, most) {
@@ -63,7 +70,7 @@ function roundTicks(low, high, wanted) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999);
   const ticks = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) ticks.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i += 1) ticks.push(i * step + 0);
   return { ticks, decimals: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 }
 

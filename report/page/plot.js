@@ -49,7 +49,7 @@ class Axis {
       const { ticks, decimals } = roundTicks(low / this.unit[0], high / this.unit[0], wanted);
       this.ticks = ticks.map((tick) => ({
         value: tick * this.unit[0],
-        text: tick.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
+        text: (tick + 0).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
       }));
     }
   }
@@ -57,7 +57,7 @@ class Axis {
   logText(value) {
     if (this.kind === "percent") return `${short(value * 100)} %`;
     if (this.kind === "number") return short(value);
-    return KINDS[this.kind].text(value);
+    return KINDS[this.kind].text(value, short);
   }
 
   /* What a title must add: a linear axis names its unit once. */
@@ -94,7 +94,7 @@ class Plot {
     });
     this.chart = element("div", { class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart" });
     this.tip = element("div", { class: "tip", hidden: "" });
-    this.body = element("div", { class: "scroll" });
+    this.body = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `${spec.title}: table` });
     this.details = element("details", {}, element("summary", {}, "as a table"), this.body);
     this.card = element("article", { class: "card", id: spec.id, "aria-labelledby": `${spec.id}-title` },
       element("div", { class: "card-head" }, this.heading, this.logButton), this.chart, this.details);

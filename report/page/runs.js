@@ -204,15 +204,21 @@ function nameRuns(runs) {
   }
 }
 
-/* A running mean that does not lag behind at its start. */
+/* The mean over a window around each point. At the start, where curves are steep, it narrows on both
+ * sides, so that it does not pull the curve away from where it begins. */
 function smoothed(points) {
-  const weight = Math.min(0.96, 1 - 8 / points.length);
-  let sum = 0;
-  let mass = 0;
-  return points.map((point) => {
+  const sums = [0];
+  const counts = [0];
+  for (const { y } of points) {
+    sums.push(sums[sums.length - 1] + (isNumber(y) ? y : 0));
+    counts.push(counts[counts.length - 1] + (isNumber(y) ? 1 : 0));
+  }
+  const widest = Math.max(2, Math.round(points.length / 40));
+  return points.map((point, i) => {
     if (!isNumber(point.y)) return point;
-    sum = sum * weight + point.y;
-    mass = mass * weight + 1;
-    return { ...point, y: sum / mass };
+    const left = Math.min(widest, i);
+    const right = Math.min(i < points.length / 2 ? left : widest, points.length - 1 - i);
+    const count = counts[i + right + 1] - counts[i - left];
+    return { ...point, y: (sums[i + right + 1] - sums[i - left]) / count };
   });
 }

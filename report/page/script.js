@@ -39,7 +39,7 @@ const SPECS = [
   { id: "test-loss", title: "Evaluation loss", what: "loss", kind: "number", points: overEvaluations("loss"), marks: true },
   { id: "memory", title: "Norm of the error memory", what: "norm", kind: "number", points: overSteps("memory_norm"), noisy: true },
   { id: "error", title: "Compression error", what: "error", kind: "number", points: overSteps("compression_error"), noisy: true },
-  { id: "bits", title: "Bits per element", what: "bits", kind: "number", points: overSteps("bits") },
+  { id: "bits", title: "Bits per element", what: "bits", kind: "number", points: overSteps("bits"), noisy: true },
 ];
 
 const plots = SPECS.map((spec) => new Plot({ x: axisNow, ...spec }, state));
@@ -90,7 +90,7 @@ function columns(target) {
   };
   return [
     ["accuracy", (run) => run.accuracy, percentText, Math.max],
-    ["loss", (run) => run.loss, (value) => short(value, 4), Math.min],
+    ["loss", (run) => run.loss, lossText, Math.min],
     ["bytes per step", (run) => run.about.bytes_per_step, bytesText, Math.min],
     ["times smaller", (run) => run.smaller, timesText, Math.max],
     ["time", (run) => run.seconds, secondsText, Math.min],
@@ -185,6 +185,12 @@ function drawHead() {
 
 function drawCurves() {
   for (const plot of plots) plot.draw();
+  const visible = plots.filter((plot) => !plot.card.hidden);
+  visible.forEach((plot, i) => {
+    const alone = visible.length % 2 === 1 && i === visible.length - 1;
+    if (plot.card.classList.toggle("wide", alone) !== plot.wide) plot.draw();
+    plot.wide = alone;
+  });
   stations.draw();
   tensors.draw();
 }
