@@ -240,6 +240,14 @@ static int has_body(struct MHD_Connection *from)
            (len != NULL && strcmp(len, "0") != 0);
 }
 
+/* Paths are compared as they came: "/%00" is not "/". */
+static size_t keep_escapes(void *context, struct MHD_Connection *connection, char *path)
+{
+    (void)context;
+    (void)connection;
+    return strlen(path);
+}
+
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
                               const char *method, const char *version, const char *upload,
                               size_t *upload_len, void **request)
@@ -357,7 +365,8 @@ static void start_daemon(struct rep_live *live)
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL,
         NULL, answer, live, MHD_OPTION_LISTEN_SOCKET, live->fd, MHD_OPTION_CONNECTION_LIMIT,
         (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_UNESCAPE_CALLBACK,
+        keep_escapes, NULL, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -45,7 +45,7 @@ class Stations {
     const cells = runs.flatMap((run, i) => this.row(run, times[i], sums[i], most));
     this.rows.replaceChildren(...cells);
     this.body.replaceChildren(table("Seconds per step", ["run", ...STATIONS, "sum"],
-      runs.map((run, i) => [run.label, ...times[i].map(secondsText), secondsText(sums[i])])));
+      runs.map((run, i) => [run.label, ...times[i].map((time) => secondsText(time)), secondsText(sums[i])])));
   }
 
   row(run, times, sum, most) {

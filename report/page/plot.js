@@ -373,7 +373,7 @@ class Plot {
       const measured = points.filter((point) => isNumber(point.y));
       return measured.length > 0 ? `${run.label} ends at ${this.valueText(measured[measured.length - 1])}` : run.label;
     });
-    return `${this.spec.title} against ${this.xTitle}. ${ends.join("; ")}. Arrow keys move along the points.`;
+    return `${this.spec.title}, against ${this.xTitle}. ${ends.join("; ")}. Arrow keys move along the points.`;
   }
 
   fillTable() {
@@ -391,7 +391,7 @@ class Plot {
       row.append(cell(pick((a, b) => a < b)), cell(pick((a, b) => a > b)));
       return row;
     });
-    this.body.replaceChildren(element("table", {}, element("caption", { class: "hidden" }, `${this.spec.title} against ${this.xTitle}`),
+    this.body.replaceChildren(element("table", {}, element("caption", { class: "hidden" }, `${this.spec.title}, against ${this.xTitle}`),
       element("thead", {}, head), element("tbody", {}, ...rows)));
   }
 }

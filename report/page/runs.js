@@ -91,7 +91,7 @@ class Run {
   get seconds() { return this.end && isNumber(this.end.seconds) ? this.end.seconds : this.last(this.clock.seconds); }
   get smaller() { return this.about.dense_per_step / this.about.bytes_per_step; }
   get bestAccuracy() { return Math.max(...this.evaluations.accuracy.filter(isNumber)); }
-  linkSeconds(link) { return this.place("link", link, this.last(this.clock.step)); }
+  linkSeconds(link) { return this.clock.step.length > 0 ? this.place("link", link, this.last(this.clock.step)) : NaN; }
 
   /* The first evaluation that reached the accuracy: { step, seconds, bytes }, or null. */
   reach(target) {
