@@ -42,6 +42,7 @@ function secondsText(value, form = three) {
 
 const percentText = (value) => (isNumber(value) ? `${(value * 100).toFixed(2)} %` : "–");
 const countText = (value) => (isNumber(value) ? Math.round(value).toLocaleString("en-US") : "–");
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const lossText = (value) => (isNumber(value) && Math.abs(value) < 100 ? value.toFixed(4) : three(value));
 const timesText = (value) => (isNumber(value) ? `${three(value)}×` : "–");
 

@@ -4,6 +4,7 @@
  *   spec.points(run, state)  [{ x, y, step }], y null where nothing was measured
  *   spec.x(state)            { kind, title, log }
  *   spec.kind, spec.title, spec.what     of the vertical axis; `what` names one value
+ *   spec.least               how many runs it takes to be worth drawing; 1 unless given
  *   spec.noisy               may be smoothed; spec.marks: points of their own; spec.labels: named */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -115,7 +116,7 @@ class Plot {
       const points = this.spec.points(run, this.state);
       if (points.length > 0) all.push({ run, points });
     }
-    this.any = all.length > 0;
+    this.any = all.length >= (this.spec.least || 1);
     this.series = all.filter(({ run }) => run.shown);
   }
 

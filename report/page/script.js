@@ -31,7 +31,7 @@ const SPECS = [
   { id: "accuracy", title: "Accuracy", what: "accuracy", kind: "percent", points: overEvaluations("accuracy"), marks: true },
   { id: "loss", title: "Training loss", what: "loss", kind: "number", points: overSteps("loss"), noisy: true },
   {
-    id: "tradeoff", title: "Accuracy against bytes", what: "accuracy", kind: "percent", marks: true, labels: true,
+    id: "tradeoff", title: "Accuracy against bytes", what: "accuracy", kind: "percent", marks: true, labels: true, least: 2,
     x: () => ({ kind: "bytes", title: "bytes per step and worker", log: true }),
     points: (run) => (isNumber(run.accuracy) && run.about.bytes_per_step > 0
       ? [{ x: run.about.bytes_per_step, y: run.accuracy, step: run.lastStep }] : []),
@@ -144,8 +144,8 @@ async function copy(text, button) {
 
 function describe(run) {
   const { about } = run;
-  const facts = [about.model, about.data && `on ${about.data}`, isNumber(about.parameters) && `${countText(about.parameters)} parameters`,
-    isNumber(about.workers) && `${about.workers} workers`, isNumber(about.batch) && `batch ${about.batch}`,
+  const facts = [[about.model, about.data && `on ${about.data}`].filter(Boolean).join(" "), isNumber(about.parameters) && `${countText(about.parameters)} parameters`,
+    isNumber(about.workers) && plural(about.workers, "worker"), isNumber(about.batch) && `batch ${about.batch}`,
     isNumber(about.seed) && `seed ${about.seed}`, about.cpu_level, about.terse && `terse ${about.terse}`];
   return facts.filter(Boolean).join(", ");
 }
@@ -175,9 +175,9 @@ function drawNotes() {
 function drawHead() {
   const [first] = state.runs;
   const same = (key) => first && first.about[key] && state.runs.every((run) => run.about[key] === first.about[key]);
-  const parts = [`${state.runs.length} run${state.runs.length === 1 ? "" : "s"}`];
+  const parts = [plural(state.runs.length, "run")];
   if (same("model")) parts.push(same("data") ? `${first.about.model} on ${first.about.data}` : first.about.model);
-  if (same("workers")) parts.push(`${first.about.workers} workers`);
+  if (same("workers")) parts.push(plural(first.about.workers, "worker"));
   find("subtitle").textContent = parts.join(" · ");
   find("footer").textContent = `Made by terse ${DATA.made_by}. Time on a link is work + 8 × bytes / speed: `
     + "latency, and work that overlaps sending, are left out.";
