@@ -20,6 +20,7 @@ extern const struct command cmd_codecs;
 extern const struct command cmd_encode;
 extern const struct command cmd_decode;
 extern const struct command cmd_inspect;
+extern const struct command cmd_report;
 extern const struct command cmd_bench;
 extern const struct command cmd_info;
 

@@ -9,6 +9,9 @@ import pathlib
 import struct
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
+import make_runs  # noqa: E402
+
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 # number in the registry, name, parameter bytes as in a frame
@@ -66,6 +69,7 @@ def main():
     corpus = {"frame_open": [(path.name, path.read_bytes())
                              for folder in ("frames", "refuse")
                              for path in sorted((GOLDEN / folder).glob("*.terse"))],
+              "metrics": list(make_runs.seeds()),
               "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS)]}
     for target in ("decode", "round_trip", "levels"):
         corpus[target] = list(subjects())

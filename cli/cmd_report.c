@@ -1,0 +1,224 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "file.h"
+#include "option.h"
+#include "report/chart.h"
+#include "report/report.h"
+#include "report/run.h"
+#include "say.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_report = {
+    .name = "report",
+    .summary = "one page over any number of training runs",
+    .usage = "terse report RUN... [-o FILE]\n"
+             "  terse report RUN... --chart [--ascii] [--width N]",
+    .help = "Each RUN is a folder with run.json and metrics.jsonl, as training writes them. The\n"
+            "page is one HTML file that needs no network and no server.\n\n"
+            "What cannot be read to its end is read up to its last good line; the page and\n"
+            "standard error say so.\n\n"
+            "Options\n"
+            "  -o, --output FILE   where the page goes; default report.html, - is standard output\n"
+            "  --chart             print charts to the terminal instead\n"
+            "  --ascii             charts without Unicode\n"
+            "  --width N           columns of a chart; default those of the terminal, or 80\n\n"
+            "Examples\n"
+            "  terse report runs/*\n"
+            "  terse report runs/dense runs/def -o compare.html\n"
+            "  terse report runs/* --chart\n",
+    .run = run,
+};
+
+struct request {
+    const char *output;
+    int chart;
+    struct rep_chart_style style;
+};
+
+/* The runs that could be read, and a line about each that could not. */
+struct found {
+    struct rep_run **runs;
+    size_t count;
+    char **notes;
+    size_t note_count;
+};
+
+static unsigned terminal_width(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static int parse_options(int argc, char **argv, struct request *request)
+{
+    static const struct option options[] = {
+        {"output", required_argument, NULL, 'o'},
+        {"chart", no_argument, NULL, 'c'},
+        {"ascii", no_argument, NULL, 'a'},
+        {"width", required_argument, NULL, 'w'},
+        {NULL, 0, NULL, 0},
+    };
+    uint64_t width = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+        switch (letter) {
+        case 'o': request->output = optarg; break;
+        case 'c': request->chart = 1; break;
+        case 'a': request->style.ascii = 1; break;
+        case 'w':
+            if (!option_u64(optarg, 40, 400, &width)) {
+                return say_usage("report", "--width '%s' is no number of 40..400", optarg);
+            }
+            break;
+        default: say_note("Try 'terse report --help'."); return CLI_USAGE;
+        }
+    }
+    if (request->chart && request->output != NULL) {
+        return say_usage("report", "--chart prints to the terminal, --output writes a page");
+    }
+    if (!request->chart && (request->style.ascii || width > 0)) {
+        return say_usage("report", "--ascii and --width are for --chart");
+    }
+    request->style.width = width > 0 ? (unsigned)width : terminal_width();
+    return optind < argc ? CLI_OK : say_usage("report", "a run's folder is missing");
+}
+
+static void say_notes(const char *folder, const struct rep_run *read)
+{
+    if (read->about_note[0] != '\0') {
+        say_note("terse: note: %s: %s", folder, read->about_note);
+    }
+    if (read->metrics_note[0] != '\0') {
+        say_note("terse: note: %s: %s", folder, read->metrics_note);
+    }
+}
+
+static int read_run(const char *folder, struct found *found)
+{
+    terse_fault fault = {0};
+    terse_status status = rep_run_read(folder, &found->runs[found->count], &fault);
+    if (status == TERSE_OK) {
+        say_notes(folder, found->runs[found->count++]);
+        return CLI_OK;
+    }
+    if (status == TERSE_NO_MEMORY) {
+        return say_error(CLI_MACHINE, "out of memory reading '%s'", folder);
+    }
+    size_t cap = strlen(folder) + sizeof fault.text + 32;
+    char *note = malloc(cap);
+    if (note == NULL) {
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    snprintf(note, cap, "%s: %s; left out", folder, fault.text);
+    say_note("terse: note: %s", note);
+    found->notes[found->note_count++] = note;
+    return CLI_OK;
+}
+
+static int write_page(const struct request *request, const struct found *found)
+{
+    const char *path = request->output != NULL ? request->output : "report.html";
+    char *html;
+    size_t len;
+    if (rep_page_make(found->runs, found->count, (const char *const *)found->notes,
+                      found->note_count, &html, &len) != TERSE_OK) {
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    struct output output;
+    int code = output_open(&output, path);
+    code = code != CLI_OK ? code : output_write(&output, html, len);
+    code = code != CLI_OK ? code : output_finish(&output);
+    code = code != CLI_OK ? code : output_commit(&output);
+    output_discard(&output);
+    free(html);
+    if (code == CLI_OK && strcmp(path, "-") != 0) {
+        printf("%s: %zu run%s, %s\n", path, found->count, found->count == 1 ? "" : "s",
+               say_bytes((double)len));
+    }
+    return code;
+}
+
+static const char *label_of(const struct rep_run *of)
+{
+    return of->method != NULL ? of->method : of->name;
+}
+
+static double last_accuracy(const struct rep_run *of)
+{
+    size_t count = of->evaluation_count;
+    return count > 0 ? of->evaluations[count - 1].accuracy : 0.0 / 0.0;
+}
+
+static int print_or_fail(char *text)
+{
+    if (text == NULL) {
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    fputs(text, stdout);
+    free(text);
+    return CLI_OK;
+}
+
+static int print_charts(const struct request *request, const struct found *found)
+{
+    struct rep_chart_point *points = calloc(found->count, sizeof *points);
+    if (points == NULL) {
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    int code = CLI_OK;
+    for (size_t i = 0; i < found->count && code == CLI_OK; i++) {
+        const struct rep_run *of = found->runs[i];
+        points[i] = (struct rep_chart_point){
+            .label = label_of(of),
+            .bytes = rep_run_bytes_per_step(of),
+            .accuracy = last_accuracy(of),
+        };
+        fputs(i == 0 ? "" : "\n", stdout);
+        code = print_or_fail(rep_chart_run(of, label_of(of), &request->style));
+    }
+    if (code == CLI_OK && found->count > 1) {
+        putchar('\n');
+        code = print_or_fail(rep_chart_tradeoff(points, found->count, &request->style));
+    }
+    free(points);
+    return code;
+}
+
+static int report(const struct request *request, char **folders, size_t count)
+{
+    struct found found = {.runs = calloc(count, sizeof *found.runs),
+                          .notes = calloc(count, sizeof *found.notes)};
+    int code = found.runs == NULL || found.notes == NULL ? say_error(CLI_MACHINE, "out of memory")
+                                                         : CLI_OK;
+    for (size_t i = 0; i < count && code == CLI_OK; i++) {
+        code = read_run(folders[i], &found);
+    }
+    if (code == CLI_OK && found.count == 0) {
+        code = say_error(CLI_REFUSED, "no run could be read");
+    }
+    if (code == CLI_OK) {
+        code = request->chart ? print_charts(request, &found) : write_page(request, &found);
+    }
+    for (size_t i = 0; i < found.count; i++) {
+        rep_run_free(found.runs[i]);
+    }
+    for (size_t i = 0; i < found.note_count; i++) {
+        free(found.notes[i]);
+    }
+    free(found.runs);
+    free(found.notes);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct request request = {0};
+    int code = parse_options(argc, argv, &request);
+    return code != CLI_OK ? code : report(&request, argv + optind, (size_t)(argc - optind));
+}

@@ -1,0 +1,338 @@
+#include "chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "grid.h"
+
+enum {
+    LEAST_WIDTH = 40,
+    MOST_WIDTH = 400,
+    PLOT_HEIGHT = 8,
+    CHART_HEIGHT = PLOT_HEIGHT + 3, /* title above, axis and its ends below */
+    MARGIN = 8,                     /* numbers left of the axis */
+    GAP = 2,
+    BESIDE = 80, /* from this width on two charts stand side by side */
+    SCATTER_HEIGHT = 12,
+    MOST_POINTS = 26
+};
+
+/* An area of the grid with axes and the ranges that it shows. */
+struct frame {
+    struct rep_grid *grid;
+    int x; /* upper left cell of the plot */
+    int y;
+    unsigned width;
+    unsigned height;
+    double low_x, high_x, low_y, high_y;
+};
+
+static void widen(double *low, double *high)
+{
+    if (!(*low < *high)) {
+        double about = fabs(*low) > 0 ? fabs(*low) * 0.05 : 1;
+        *low -= about;
+        *high += about;
+    }
+}
+
+static void format_bytes(double bytes, char *out, size_t cap)
+{
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
+    size_t unit = 0;
+    while (bytes >= 999.5 && unit < 4) {
+        bytes /= 1000;
+        unit++;
+    }
+    snprintf(out, cap, "%.3g %s", bytes, units[unit]);
+}
+
+static void draw_axes(const struct frame *frame)
+{
+    int ascii = frame->grid->ascii;
+    int bottom = frame->y + (int)frame->height;
+    for (int y = frame->y; y < bottom; y++) {
+        int has_number = y == frame->y || y == bottom - 1;
+        uint32_t line = ascii ? '|' : has_number ? 0x2524 : 0x2502;
+        rep_grid_put(frame->grid, frame->x - 1, y, line);
+    }
+    rep_grid_put(frame->grid, frame->x - 1, bottom, ascii ? '+' : 0x2514);
+    for (unsigned i = 0; i < frame->width; i++) {
+        rep_grid_put(frame->grid, frame->x + (int)i, bottom, ascii ? '-' : 0x2500);
+    }
+}
+
+static void words_ending_at(const struct frame *frame, int end, int y, const char *words)
+{
+    int width = (int)rep_grid_width_of(words, MOST_WIDTH);
+    rep_grid_words(frame->grid, end - width, y, words);
+}
+
+static void dot(const struct frame *frame, double x, double y)
+{
+    double across = rep_grid_dots_across(frame->grid, frame->width) - 1;
+    double down = rep_grid_dots_down(frame->grid, frame->height) - 1;
+    double at_x = (x - frame->low_x) / (frame->high_x - frame->low_x) * across;
+    double at_y = (frame->high_y - y) / (frame->high_y - frame->low_y) * down;
+    rep_grid_dot(frame->grid, frame->x, frame->y, (unsigned)lround(at_x), (unsigned)lround(at_y));
+}
+
+static void line(const struct frame *frame, const double *from, const double *to)
+{
+    double wide = rep_grid_dots_across(frame->grid, frame->width);
+    double high = rep_grid_dots_down(frame->grid, frame->height);
+    double across = fabs(to[0] - from[0]) / (frame->high_x - frame->low_x) * wide;
+    double down = fabs(to[1] - from[1]) / (frame->high_y - frame->low_y) * high;
+    int dots = (int)ceil(across > down ? across : down) + 1;
+    for (int i = 0; i <= dots; i++) {
+        double part = (double)i / dots;
+        dot(frame, from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part);
+    }
+}
+
+/* Points (step, value); those without a value are skipped. */
+struct curve {
+    const char *title;
+    const char *format; /* of one value */
+    double scale;       /* values are shown multiplied by it */
+    double *points;     /* pairs */
+    size_t count;
+};
+
+static void find_ranges(struct frame *frame, const struct curve *curve)
+{
+    frame->low_x = 0;
+    frame->high_x = curve->points[2 * curve->count - 2];
+    frame->low_y = frame->high_y = curve->points[1];
+    for (size_t i = 0; i < curve->count; i++) {
+        double y = curve->points[2 * i + 1];
+        frame->low_y = y < frame->low_y ? y : frame->low_y;
+        frame->high_y = y > frame->high_y ? y : frame->high_y;
+    }
+    widen(&frame->low_x, &frame->high_x);
+    widen(&frame->low_y, &frame->high_y);
+}
+
+/* Formats are this file's own constants. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+static void show(const struct curve *curve, double value, char *out, size_t cap)
+{
+    snprintf(out, cap, curve->format, value * curve->scale);
+}
+#pragma GCC diagnostic pop
+
+static void draw_curve(struct rep_grid *grid, int left, int top, unsigned width,
+                       const struct curve *curve)
+{
+    struct frame frame = {.grid = grid,
+                          .x = left + MARGIN + 1,
+                          .y = top + 1,
+                          .width = width - MARGIN - 1,
+                          .height = PLOT_HEIGHT};
+    char words[64];
+    rep_grid_words(grid, left + MARGIN + 1, top, curve->title);
+    if (curve->count == 0) {
+        rep_grid_words(grid, frame.x, top + 1, "nothing measured");
+        return;
+    }
+    find_ranges(&frame, curve);
+    draw_axes(&frame);
+    show(curve, frame.high_y, words, sizeof words);
+    words_ending_at(&frame, frame.x - 2, frame.y, words);
+    show(curve, frame.low_y, words, sizeof words);
+    words_ending_at(&frame, frame.x - 2, frame.y + PLOT_HEIGHT - 1, words);
+    rep_grid_words(grid, frame.x, frame.y + PLOT_HEIGHT + 1, "0");
+    snprintf(words, sizeof words, "%.0f steps", frame.high_x);
+    words_ending_at(&frame, frame.x + (int)frame.width, frame.y + PLOT_HEIGHT + 1, words);
+    show(curve, curve->points[2 * curve->count - 1], words, sizeof words);
+    words_ending_at(&frame, frame.x + (int)frame.width, top, words);
+    for (size_t i = 0; i < curve->count; i++) {
+        const double *to = &curve->points[2 * i];
+        line(&frame, i == 0 ? to : to - 2, to);
+    }
+}
+
+static void add_point(struct curve *curve, double step, double value)
+{
+    if (isfinite(value)) {
+        curve->points[2 * curve->count] = step;
+        curve->points[2 * curve->count + 1] = value;
+        curve->count++;
+    }
+}
+
+static unsigned clamp_width(unsigned width)
+{
+    return width < LEAST_WIDTH ? LEAST_WIDTH : width > MOST_WIDTH ? MOST_WIDTH : width;
+}
+
+static char *draw_run(const struct curve *loss, const struct curve *accuracy, const char *title,
+                      const struct rep_chart_style *style)
+{
+    unsigned width = clamp_width(style->width);
+    int beside = width >= BESIDE;
+    unsigned each = beside ? (width - GAP) / 2 : width;
+    int top = title != NULL;
+    unsigned height = (unsigned)top + (beside ? CHART_HEIGHT : 2 * CHART_HEIGHT);
+    struct rep_grid grid;
+    if (!rep_grid_make(&grid, width, height, style->ascii)) {
+        return NULL;
+    }
+    rep_grid_words(&grid, 0, 0, title != NULL ? title : "");
+    draw_curve(&grid, 0, top, each, loss);
+    draw_curve(&grid, beside ? (int)(each + GAP) : 0, beside ? top : top + CHART_HEIGHT, each,
+               accuracy);
+    return rep_grid_text(&grid);
+}
+
+char *rep_chart_run(const struct rep_run *run, const char *title,
+                    const struct rep_chart_style *style)
+{
+    struct curve loss = {.title = "loss", .format = "%.4g", .scale = 1};
+    struct curve accuracy = {.title = "accuracy", .format = "%.1f %%", .scale = 100};
+    loss.points = calloc(run->step_count + 1, 2 * sizeof *loss.points);
+    accuracy.points = calloc(run->evaluation_count + 1, 2 * sizeof *accuracy.points);
+    char *text = NULL;
+    if (loss.points != NULL && accuracy.points != NULL) {
+        for (size_t i = 0; i < run->step_count; i++) {
+            add_point(&loss, run->steps[i].step, run->steps[i].loss);
+        }
+        for (size_t i = 0; i < run->evaluation_count; i++) {
+            add_point(&accuracy, run->evaluations[i].step, run->evaluations[i].accuracy);
+        }
+        text = draw_run(&loss, &accuracy, title, style);
+    }
+    free(loss.points);
+    free(accuracy.points);
+    return text;
+}
+
+/* On one side of the mark or the other; 0 if no place is free. Above or below it a label would seem
+ * to belong to another mark. A blank stays before a label. */
+static int place_label(const struct frame *frame, int x, int y, const char *label)
+{
+    unsigned width = rep_grid_width_of(label, MOST_WIDTH);
+    const int places[] = {x + 2, x - 1 - (int)width};
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+        int at = places[i];
+        if (at > frame->x && rep_grid_is_free(frame->grid, at - 1, y, width + 1)) {
+            rep_grid_words(frame->grid, at, y, label);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int is_drawn(const struct rep_chart_point *point)
+{
+    return isfinite(point->bytes) && point->bytes > 0 && isfinite(point->accuracy);
+}
+
+static int find_scatter_ranges(struct frame *frame, const struct rep_chart_point *points,
+                               size_t count)
+{
+    int any = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_drawn(&points[i])) {
+            continue;
+        }
+        double x = log10(points[i].bytes);
+        double y = points[i].accuracy;
+        frame->low_x = any && frame->low_x < x ? frame->low_x : x;
+        frame->high_x = any && frame->high_x > x ? frame->high_x : x;
+        frame->low_y = any && frame->low_y < y ? frame->low_y : y;
+        frame->high_y = any && frame->high_y > y ? frame->high_y : y;
+        any = 1;
+    }
+    widen(&frame->low_x, &frame->high_x);
+    widen(&frame->low_y, &frame->high_y);
+    return any;
+}
+
+static void draw_scatter_axes(const struct frame *frame)
+{
+    char words[64];
+    draw_axes(frame);
+    rep_grid_words(frame->grid, frame->x, frame->y - 1, "accuracy against bytes per step");
+    snprintf(words, sizeof words, "%.1f %%", frame->high_y * 100);
+    words_ending_at(frame, frame->x - 2, frame->y, words);
+    snprintf(words, sizeof words, "%.1f %%", frame->low_y * 100);
+    words_ending_at(frame, frame->x - 2, frame->y + (int)frame->height - 1, words);
+    format_bytes(pow(10, frame->low_x), words, sizeof words);
+    rep_grid_words(frame->grid, frame->x, frame->y + (int)frame->height + 1, words);
+    format_bytes(pow(10, frame->high_x), words, sizeof words);
+    words_ending_at(frame, frame->x + (int)frame->width, frame->y + (int)frame->height + 1, words);
+}
+
+static void cell_of(const struct frame *frame, const struct rep_chart_point *point, int *x, int *y)
+{
+    double part_x = (log10(point->bytes) - frame->low_x) / (frame->high_x - frame->low_x);
+    double part_y = (frame->high_y - point->accuracy) / (frame->high_y - frame->low_y);
+    *x = frame->x + (int)lround(part_x * (frame->width - 1));
+    *y = frame->y + (int)lround(part_y * (frame->height - 1));
+}
+
+/* Marks first, so that no label hides one; then labels; what finds no place becomes a letter. */
+static void draw_points(const struct frame *frame, const struct rep_chart_point *points,
+                        size_t count)
+{
+    int row = frame->y + (int)frame->height + 2;
+    int x;
+    int y;
+    for (size_t i = 0; i < count; i++) {
+        if (is_drawn(&points[i])) {
+            cell_of(frame, &points[i], &x, &y);
+            rep_grid_put(frame->grid, x, y, frame->grid->ascii ? '*' : 0x25CF);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!is_drawn(&points[i])) {
+            continue;
+        }
+        cell_of(frame, &points[i], &x, &y);
+        if (!place_label(frame, x, y, points[i].label)) {
+            char name[] = {(char)('a' + (int)(i % MOST_POINTS)), '\0'};
+            char bytes[32];
+            char words[128];
+            format_bytes(points[i].bytes, bytes, sizeof bytes);
+            rep_grid_words(frame->grid, x, y, name);
+            snprintf(words, sizeof words, "%s  %.60s  %.1f %%, %s", name, points[i].label,
+                     points[i].accuracy * 100, bytes);
+            rep_grid_words(frame->grid, frame->x, row++, words);
+        }
+    }
+}
+
+char *rep_chart_tradeoff(const struct rep_chart_point *points, size_t count,
+                         const struct rep_chart_style *style)
+{
+    unsigned width = clamp_width(style->width);
+    struct rep_grid grid;
+    struct frame frame = {.grid = &grid,
+                          .x = MARGIN + 1,
+                          .y = 1,
+                          .width = width - MARGIN - 1,
+                          .height = SCATTER_HEIGHT};
+    int any = find_scatter_ranges(&frame, points, count);
+    unsigned rows = any ? SCATTER_HEIGHT + 3 + (unsigned)count : 1;
+    if (!rep_grid_make(&grid, width, rows, style->ascii)) {
+        return NULL;
+    }
+    if (!any) {
+        rep_grid_words(&grid, MARGIN + 1, 0, "accuracy against bytes: nothing measured");
+        return rep_grid_text(&grid);
+    }
+    draw_scatter_axes(&frame);
+    draw_points(&frame, points, count);
+    char *text = rep_grid_text(&grid);
+    if (text != NULL) { /* rows kept for a list that was not needed */
+        size_t len = strlen(text);
+        while (len > 1 && text[len - 1] == '\n' && text[len - 2] == '\n') {
+            text[--len] = '\0';
+        }
+    }
+    return text;
+}

@@ -1,0 +1,29 @@
+/* What the live page was told so far: numbered lines, bounded in number and bytes. When it is full,
+ * every other line about steps goes; whoever reads slower than that misses them and sees the rest.
+ *
+ * One thread pushes, any number read. The pusher never waits for a reader. */
+#ifndef REPORT_HISTORY_H
+#define REPORT_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct rep_history;
+
+enum { REP_MOST_LINE = 1 << 16 }; /* bytes; a longer line is not taken */
+
+struct rep_history *rep_history_create(size_t most_lines, size_t most_bytes); /* NULL: memory */
+void rep_history_destroy(struct rep_history *history);
+
+/* Takes a copy of a line without line ends. `thin` lines may be dropped when room is needed.
+ * 0: the line was not taken (too long, or no memory). */
+int rep_history_push(struct rep_history *history, const char *line, size_t len, int thin);
+
+/* Hands over what could not be while a reader held the history; waits for that reader. */
+void rep_history_flush(struct rep_history *history);
+
+/* Copies the first line after number *cursor into `line` (REP_MOST_LINE bytes) and moves the cursor
+ * to it; returns its length, 0 if there is none. */
+size_t rep_history_next(struct rep_history *history, uint64_t *cursor, char *line);
+
+#endif

@@ -1,0 +1,24 @@
+/* From JSON to the structs of run.h; the one place of report/ that knows cJSON. */
+#ifndef REPORT_PARSE_H
+#define REPORT_PARSE_H
+
+#include "run.h"
+
+enum rep_kind { REP_LINE_STEP, REP_LINE_EVALUATION, REP_LINE_END };
+
+struct rep_line {
+    enum rep_kind kind;
+    struct rep_step step;
+    struct rep_evaluation evaluation;
+    struct rep_end end;
+    double *tensor_bytes; /* NULL if not given; the caller frees it */
+    size_t tensor_count;
+};
+
+/* NULL if the line is good, else what is wrong with it. */
+const char *rep_parse_line(const char *text, size_t len, struct rep_line *line);
+
+/* Fills what run.json says into `run`; NULL if it is good, else what is wrong with it. */
+const char *rep_parse_about(const char *text, size_t len, struct rep_run *run);
+
+#endif

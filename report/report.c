@@ -1,0 +1,338 @@
+/* The data of the page, as JSON between its two halves: every run as columns of at most MOST_POINTS
+ * numbers. `clock` tells what a step costs (bytes, seconds, seconds of work without the network);
+ * the other series have only step and value, and page/runs.js looks the rest up in the clock. */
+#include "report.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <terse/info.h>
+
+#include "decimate.h"
+#include "page.h"
+#include "text.h"
+
+enum { MOST_POINTS = 1000 };
+
+static void put_key(struct rep_text *text, const char *key)
+{
+    rep_text_put(text, ",");
+    rep_text_string(text, key);
+    rep_text_put(text, ":");
+}
+
+static void put_number(struct rep_text *text, const char *key, double value)
+{
+    if (!isnan(value)) {
+        put_key(text, key);
+        rep_text_number(text, value);
+    }
+}
+
+static void put_string(struct rep_text *text, const char *key, const char *value)
+{
+    if (value != NULL) {
+        put_key(text, key);
+        rep_text_string(text, value);
+    }
+}
+
+static void put_column(struct rep_text *text, const char *key, const double *values,
+                       const size_t *keep, size_t kept)
+{
+    put_key(text, key);
+    for (size_t i = 0; i < kept; i++) {
+        rep_text_put(text, i == 0 ? "[" : ",");
+        rep_text_number(text, values[keep == NULL ? i : keep[i]]);
+    }
+    rep_text_put(text, kept == 0 ? "[]" : "]");
+}
+
+/* Columns of one run, each with room for all of its steps. */
+struct columns {
+    double *step;
+    double *value;
+    double *bytes;
+    double *seconds;
+    double *work;
+    size_t *keep;
+};
+
+static int columns_make(struct columns *columns, size_t count)
+{
+    double *room = calloc(count + 1, 5 * sizeof *room);
+    columns->keep = calloc(MOST_POINTS, sizeof *columns->keep);
+    if (room == NULL || columns->keep == NULL) {
+        free(room);
+        free(columns->keep);
+        return 0;
+    }
+    columns->step = room;
+    columns->value = room + count;
+    columns->bytes = room + 2 * count;
+    columns->seconds = room + 3 * count;
+    columns->work = room + 4 * count;
+    return 1;
+}
+
+static void columns_free(struct columns *columns)
+{
+    free(columns->step);
+    free(columns->keep);
+}
+
+/* Seconds of a step that do not depend on the network: all stations but the group's. */
+static double work_of(const struct rep_step *step)
+{
+    double sum = 0;
+    for (size_t i = 0; i < REP_STATIONS; i++) {
+        sum += i == REP_GROUP ? 0 : step->stations[i];
+    }
+    return sum;
+}
+
+/* Without stations the work is all of the time: the page then says too much, never too little. */
+static void fill_clock(const struct rep_run *run, struct columns *columns)
+{
+    double bytes = 0;
+    double work = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        const struct rep_step *step = &run->steps[i];
+        double stride = rep_run_stride(run, i);
+        double before = i == 0 ? 0 : run->steps[i - 1].seconds;
+        bytes += step->bytes_said * stride;
+        work += isnan(work_of(step)) ? step->seconds - before : work_of(step) * stride;
+        columns->step[i] = step->step;
+        columns->bytes[i] = bytes;
+        columns->seconds[i] = step->seconds;
+        columns->work[i] = work;
+    }
+}
+
+static size_t keep_evenly(size_t count, size_t *keep)
+{
+    size_t kept = count < MOST_POINTS ? count : MOST_POINTS;
+    for (size_t i = 0; i < kept; i++) {
+        keep[i] = kept < 2 ? i : i * (count - 1) / (kept - 1);
+    }
+    return kept;
+}
+
+static void put_clock(struct rep_text *text, const struct rep_run *run, struct columns *columns)
+{
+    size_t kept = keep_evenly(run->step_count, columns->keep);
+    rep_text_put(text, ",\"clock\":{\"lines\":");
+    rep_text_number(text, (double)run->step_count);
+    put_column(text, "step", columns->step, columns->keep, kept);
+    put_column(text, "bytes", columns->bytes, columns->keep, kept);
+    put_column(text, "seconds", columns->seconds, columns->keep, kept);
+    put_column(text, "work", columns->work, columns->keep, kept);
+    rep_text_put(text, "}");
+}
+
+/* A series is left out if the run never gave it. */
+static void put_series(struct rep_text *text, const char *key, size_t offset,
+                       const struct rep_run *run, struct columns *columns)
+{
+    int any = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        memcpy(&columns->value[i], (const char *)&run->steps[i] + offset, sizeof(double));
+        any = any || !isnan(columns->value[i]);
+    }
+    if (!any) {
+        return;
+    }
+    size_t kept = rep_decimate(columns->value, run->step_count, MOST_POINTS, columns->keep);
+    put_key(text, key);
+    rep_text_put(text, "{\"of\":");
+    rep_text_number(text, (double)run->step_count);
+    put_column(text, "step", columns->step, columns->keep, kept);
+    put_column(text, "value", columns->value, columns->keep, kept);
+    rep_text_put(text, "}");
+}
+
+static void put_stations(struct rep_text *text, const struct rep_run *run)
+{
+    double sums[REP_STATIONS] = {0};
+    double steps = 0;
+    for (size_t i = 0; i < run->step_count; i++) {
+        double stride = rep_run_stride(run, i);
+        if (isnan(run->steps[i].stations[0])) {
+            continue;
+        }
+        for (size_t s = 0; s < REP_STATIONS; s++) {
+            sums[s] += run->steps[i].stations[s] * stride;
+        }
+        steps += stride;
+    }
+    if (steps <= 0) {
+        return;
+    }
+    rep_text_put(text, ",\"stations\":{\"steps\":");
+    rep_text_number(text, steps);
+    for (size_t s = 0; s < REP_STATIONS; s++) {
+        put_number(text, rep_station_names[s], sums[s] / steps);
+    }
+    rep_text_put(text, "}");
+}
+
+static void put_tensors(struct rep_text *text, const struct rep_run *run)
+{
+    for (size_t i = 0; i < run->tensor_count; i++) {
+        rep_text_put(text, i == 0 ? ",\"tensors\":[{\"name\":" : ",{\"name\":");
+        rep_text_string(text, run->tensors[i].name);
+        put_number(text, "count", run->tensors[i].count);
+        put_number(text, "bytes", run->tensors[i].bytes);
+        rep_text_put(text, "}");
+    }
+    rep_text_put(text, run->tensor_count > 0 ? "]" : "");
+}
+
+/* The one column that decides which evaluations stay is the accuracy; all columns share its rows.
+ */
+static void put_evaluations(struct rep_text *text, const struct rep_run *run, size_t *keep)
+{
+    static const struct {
+        const char *key;
+        size_t offset;
+    } columns[] = {
+        {"accuracy", offsetof(struct rep_evaluation, accuracy)},
+        {"step", offsetof(struct rep_evaluation, step)},
+        {"seconds", offsetof(struct rep_evaluation, seconds)},
+        {"bytes", offsetof(struct rep_evaluation, bytes_said_total)},
+        {"loss", offsetof(struct rep_evaluation, loss)},
+        {"phi_gradient", offsetof(struct rep_evaluation, phi_gradient)},
+        {"phi_noise", offsetof(struct rep_evaluation, phi_noise)},
+    };
+    size_t kept = 0;
+    double *values = calloc(run->evaluation_count + 1, sizeof *values);
+    if (values == NULL) {
+        text->failed = 1;
+        return;
+    }
+    rep_text_put(text, ",\"evaluations\":{\"of\":");
+    rep_text_number(text, (double)run->evaluation_count);
+    for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
+        for (size_t i = 0; i < run->evaluation_count; i++) {
+            memcpy(&values[i], (const char *)&run->evaluations[i] + columns[c].offset,
+                   sizeof values[i]);
+        }
+        if (c == 0) {
+            kept = rep_decimate(values, run->evaluation_count, MOST_POINTS, keep);
+        }
+        put_column(text, columns[c].key, values, keep, kept);
+    }
+    rep_text_put(text, "}");
+    free(values);
+}
+
+static void put_end(struct rep_text *text, const struct rep_run *run)
+{
+    if (run->has_end) {
+        rep_text_put(text, ",\"end\":{\"status\":");
+        rep_text_string(text, run->end.status);
+        put_number(text, "step", run->end.step);
+        put_number(text, "loss", run->end.loss);
+        put_number(text, "accuracy", run->end.accuracy);
+        put_number(text, "seconds", run->end.seconds);
+        rep_text_put(text, "}");
+    }
+}
+
+static void put_about(struct rep_text *text, const struct rep_run *run)
+{
+    rep_text_put(text, "{\"name\":");
+    rep_text_string(text, run->name);
+    put_string(text, "terse", run->version);
+    put_string(text, "command", run->command);
+    put_string(text, "method", run->method);
+    put_string(text, "model", run->model);
+    put_string(text, "data", run->data);
+    put_string(text, "cpu_level", run->cpu_level);
+    put_number(text, "workers", run->workers);
+    put_number(text, "seed", run->seed);
+    put_number(text, "batch", run->batch);
+    put_number(text, "parameters", run->parameters);
+    put_number(text, "bytes_per_step", rep_run_bytes_per_step(run));
+    put_number(text, "dense_per_step", rep_run_dense_per_step(run));
+    rep_text_put(text, ",\"notes\":[");
+    if (run->about_note[0] != '\0') {
+        rep_text_string(text, run->about_note);
+    }
+    if (run->metrics_note[0] != '\0') {
+        rep_text_put(text, run->about_note[0] != '\0' ? "," : "");
+        rep_text_string(text, run->metrics_note);
+    }
+    rep_text_put(text, "]");
+}
+
+static void put_run(struct rep_text *text, const struct rep_run *run)
+{
+    struct columns columns;
+    if (!columns_make(&columns, run->step_count)) {
+        text->failed = 1;
+        return;
+    }
+    put_about(text, run);
+    put_tensors(text, run);
+    fill_clock(run, &columns);
+    put_clock(text, run, &columns);
+    put_series(text, "loss", offsetof(struct rep_step, loss), run, &columns);
+    put_series(text, "memory_norm", offsetof(struct rep_step, memory_norm), run, &columns);
+    put_series(text, "compression_error", offsetof(struct rep_step, compression_error), run,
+               &columns);
+    put_series(text, "bits", offsetof(struct rep_step, bits), run, &columns);
+    put_stations(text, run);
+    put_evaluations(text, run, columns.keep);
+    put_end(text, run);
+    rep_text_put(text, "}");
+    columns_free(&columns);
+}
+
+static terse_status finish(struct rep_text *text, char **html, size_t *len)
+{
+    rep_text_add(text, rep_page_tail, rep_page_tail_len);
+    if (text->failed) {
+        free(text->bytes);
+        return TERSE_NO_MEMORY;
+    }
+    *html = text->bytes;
+    *len = text->len;
+    return TERSE_OK;
+}
+
+static void begin(struct rep_text *text, const char *mode)
+{
+    rep_text_add(text, rep_page_head, rep_page_head_len);
+    rep_text_put(text, "{\"format\":1,\"mode\":");
+    rep_text_string(text, mode);
+    put_string(text, "made_by", terse_version());
+}
+
+terse_status rep_page_make(struct rep_run *const *runs, size_t count, const char *const *notes,
+                           size_t note_count, char **html, size_t *len)
+{
+    struct rep_text text = {0};
+    begin(&text, "report");
+    rep_text_put(&text, ",\"notes\":[");
+    for (size_t i = 0; i < note_count; i++) {
+        rep_text_put(&text, i == 0 ? "" : ",");
+        rep_text_string(&text, notes[i]);
+    }
+    rep_text_put(&text, "],\"runs\":[");
+    for (size_t i = 0; i < count; i++) {
+        rep_text_put(&text, i == 0 ? "\n" : ",\n");
+        put_run(&text, runs[i]);
+    }
+    rep_text_put(&text, "]}");
+    return finish(&text, html, len);
+}
+
+terse_status rep_page_make_live(char **html, size_t *len)
+{
+    struct rep_text text = {0};
+    begin(&text, "live");
+    rep_text_put(&text, ",\"notes\":[],\"runs\":[]}");
+    return finish(&text, html, len);
+}

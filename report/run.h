@@ -1,0 +1,116 @@
+/* A run: what a training wrote into its folder, run.json (what it was asked to do) and
+ * metrics.jsonl (what happened, one JSON object per line). docs/report.md specifies both.
+ *
+ * A number that was not given is NaN; so is a loss that was not finite. */
+#ifndef REPORT_RUN_H
+#define REPORT_RUN_H
+
+#include <stddef.h>
+
+#include <terse/status.h>
+
+enum rep_station {
+    REP_COMPUTE,
+    REP_MEMORY,
+    REP_ENCODE,
+    REP_WIRE,
+    REP_GROUP,
+    REP_COMBINE,
+    REP_DECODE,
+    REP_UPDATE,
+    REP_STATIONS
+};
+extern const char *const rep_station_names[REP_STATIONS];
+
+/* Stands for every step since the line before: loss, bytes and stations are means of these. */
+struct rep_step {
+    double step;
+    double epoch;
+    double seconds; /* since the start, without evaluation */
+    double loss;
+    double lr;
+    double bytes_said; /* per step and worker */
+    double bytes_dense;
+    double memory_norm;
+    double compression_error;
+    double bits;
+    double stations[REP_STATIONS]; /* seconds per step */
+};
+
+struct rep_evaluation {
+    double step;
+    double epoch;
+    double seconds;
+    double loss;
+    double accuracy;         /* 0..1 */
+    double bytes_said_total; /* by one worker since the start */
+    double phi_gradient;
+    double phi_noise;
+};
+
+struct rep_end {
+    char status[32]; /* "finished", ... */
+    double step;
+    double loss;
+    double accuracy;
+    double seconds;
+};
+
+struct rep_tensor {
+    char *name;
+    double count;
+    double bytes; /* said per step, mean over the run; NaN if never given */
+};
+
+enum { REP_NOTE_LEN = 200 };
+
+struct rep_run {
+    char *name; /* of its folder */
+    char *version;
+    char *command;
+    char *method;
+    char *model;
+    char *data;
+    char *cpu_level;
+    double workers;
+    double seed;
+    double batch;
+    double parameters;
+
+    struct rep_tensor *tensors;
+    size_t tensor_count;
+
+    struct rep_step *steps;
+    size_t step_count;
+    struct rep_evaluation *evaluations;
+    size_t evaluation_count;
+    int has_end;
+    struct rep_end end;
+
+    /* What could not be read, and what was done about it; "" if nothing. */
+    char about_note[REP_NOTE_LEN];
+    char metrics_note[REP_NOTE_LEN];
+
+    size_t step_cap;
+    size_t evaluation_cap;
+    double tensor_steps; /* steps that tensors[].bytes are the mean of */
+};
+
+/* Reads a folder. Files that stop early or turn into something else are read up to the last good
+ * line and noted. TERSE_BAD_ARGUMENT: there is no metrics.jsonl that can be opened. */
+terse_status rep_run_read(const char *folder, struct rep_run **out, terse_fault *fault);
+
+/* The same from bytes, for what is not in files. NULL about or metrics: none. */
+terse_status rep_run_parse(const char *name, const char *about, size_t about_len,
+                           const char *metrics, size_t metrics_len, struct rep_run **out);
+
+void rep_run_free(struct rep_run *run);
+
+/* The steps that line `index` stands for. */
+double rep_run_stride(const struct rep_run *run, size_t index);
+
+/* Sums over steps divided by steps; NaN without any. */
+double rep_run_bytes_per_step(const struct rep_run *run);
+double rep_run_dense_per_step(const struct rep_run *run);
+
+#endif
