@@ -1,0 +1,129 @@
+/* The test set, shared out over the workers; and what the gradients look like. */
+#include <math.h>
+#include <string.h>
+
+#include "loop/worker.h"
+
+/* Numbers of all workers, added in rank order: the same bits on every worker and group. */
+static terse_status add_up(struct trn_worker *worker, double *numbers, size_t count)
+{
+    double all[TERSE_MAX_LOCAL_WORKERS * 4];
+    void *at[TERSE_MAX_LOCAL_WORKERS];
+    size_t len[TERSE_MAX_LOCAL_WORKERS];
+    const uint32_t workers = worker->run->workers;
+    for (uint32_t r = 0; r < workers; r++) {
+        at[r] = all + r * count;
+        len[r] = count * sizeof(double);
+    }
+    const terse_status status = terse_group_gather(worker->group, numbers, count * sizeof(double),
+                                                   at, len, &worker->fault);
+    memset(numbers, 0, count * sizeof(double));
+    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++)
+        for (size_t i = 0; i < count; i++)
+            numbers[i] += all[r * count + i];
+    return status;
+}
+
+/* ---- batch norm ---- */
+
+/* Puts the mean of all workers' running statistics into the net, and keeps its own. */
+static terse_status share_statistics(struct trn_worker *worker)
+{
+    uint64_t count = 0;
+    float *const statistics = trn_net_statistics(worker->net, &count);
+    if (count == 0)
+        return TERSE_OK;
+    memcpy(worker->statistics, statistics, count * sizeof(float));
+    const terse_status status = terse_group_sum(worker->group, statistics, (size_t)count,
+                                                worker->scratch, &worker->fault);
+    for (uint64_t i = 0; i < count && status == TERSE_OK; i++)
+        statistics[i] /= (float)worker->run->workers;
+    return status;
+}
+
+static void own_statistics(struct trn_worker *worker)
+{
+    uint64_t count = 0;
+    float *const statistics = trn_net_statistics(worker->net, &count);
+    memcpy(statistics, worker->statistics, count * sizeof(float));
+}
+
+/* ---- the test set ---- */
+
+static terse_status test(struct trn_worker *worker, double numbers[2])
+{
+    const struct trn_run *const run = worker->run;
+    const uint64_t total = trn_data_about(run->data)->count[TRN_TEST];
+    const uint32_t from = (uint32_t)(total * worker->rank / run->workers);
+    const uint32_t to = (uint32_t)(total * (worker->rank + 1) / run->workers);
+    terse_status status = TERSE_OK;
+    for (uint32_t at = from; at < to && status == TERSE_OK; at += run->settings->batch) {
+        const uint32_t left = to - at;
+        const uint32_t count = left < run->settings->batch ? left : run->settings->batch;
+        struct trn_batch batch;
+        double loss = 0;
+        uint32_t correct = 0;
+        for (uint32_t i = 0; i < count; i++)
+            worker->examples[i] = at + i;
+        status = trn_worker_fill(worker, TRN_TEST, worker->examples, count, 0, &batch);
+        if (status == TERSE_OK)
+            status = trn_net_evaluate(worker->net, worker->deployed, &batch, &loss, &correct,
+                                      &worker->fault);
+        numbers[0] += loss;
+        numbers[1] += correct;
+    }
+    return status;
+}
+
+/* ---- densities: which of sign and SGD suits the problem ---- */
+
+static double density(const float *v, uint64_t count)
+{
+    double magnitudes = 0;
+    double squares = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        magnitudes += fabs((double)v[i]);
+        squares += (double)v[i] * (double)v[i];
+    }
+    return squares > 0 ? magnitudes * magnitudes / ((double)count * squares) : NAN;
+}
+
+/* Of the mean gradient of the last step, and of this worker's deviation from it: a dense sum, told
+ * as bytes outside of steps. */
+static terse_status measure(struct trn_worker *worker, struct trn_evaluation *out)
+{
+    const uint32_t workers = worker->run->workers;
+    memcpy(worker->partial, worker->gradient, worker->count * sizeof(float));
+    const terse_status status = terse_group_sum(worker->group, worker->partial,
+                                                (size_t)worker->count, worker->scratch,
+                                                &worker->fault);
+    if (status != TERSE_OK)
+        return status;
+    for (uint64_t i = 0; i < worker->count; i++)
+        worker->partial[i] /= (float)workers;
+    out->phi_gradient = density(worker->partial, worker->count);
+    for (uint64_t i = 0; i < worker->count; i++)
+        worker->partial[i] = worker->gradient[i] - worker->partial[i];
+    out->phi_noise = workers > 1 ? density(worker->partial, worker->count) : NAN;
+    return TERSE_OK;
+}
+
+terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluation *out)
+{
+    const double total = trn_data_about(worker->run->data)->count[TRN_TEST];
+    double numbers[2] = {0, 0};
+    *out = (struct trn_evaluation){.phi_gradient = NAN, .phi_noise = NAN};
+    terse_status status = terse_method_deploy(worker->method, worker->deployed, &worker->fault);
+    if (status == TERSE_OK)
+        status = share_statistics(worker);
+    if (status == TERSE_OK)
+        status = test(worker, numbers);
+    if (status == TERSE_OK)
+        status = add_up(worker, numbers, 2);
+    own_statistics(worker);
+    if (status == TERSE_OK && worker->result.steps > 0)
+        status = measure(worker, out);
+    out->loss = numbers[0] / total;
+    out->accuracy = worker->result.classifies ? numbers[1] / total : 0;
+    return status;
+}

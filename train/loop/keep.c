@@ -1,0 +1,316 @@
+/* Checkpoints: every worker's state travels to rank 0, which writes one file; and back. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/bytes.h"
+#include "loop/worker.h"
+
+#define KEPT 2u          /* checkpoints that stay in the folder */
+#define MAX_PARTS 20u    /* of one worker */
+#define HEAD_LEN 16u     /* of a packed part: u32 kind, u32 name length, u64 bytes */
+#define STATISTICS "running statistics"
+#define WEIGHTS "weights"
+
+/* ---- one worker's state, packed ---- */
+
+/* Everything this worker must have back: its method's state, its weights, its statistics. */
+static size_t parts_of(struct trn_worker *worker, struct trn_blob *out)
+{
+    terse_state state;
+    size_t count = 0;
+    uint64_t statistics = 0;
+    float *const running = trn_net_statistics(worker->net, &statistics);
+    for (uint32_t i = 0; count < MAX_PARTS - 2 &&
+                         terse_method_state(worker->method, i, &state) == TERSE_OK;
+         i++)
+        out[count++] = (struct trn_blob){.name = state.name,
+                                         .kind = (uint32_t)state.kind,
+                                         .worker = worker->rank,
+                                         .bytes = state.bytes,
+                                         .len = state.len};
+    if (worker->rank == 0)
+        out[count++] = (struct trn_blob){.name = WEIGHTS,
+                                         .kind = TERSE_STATE_SHARED,
+                                         .bytes = worker->weights,
+                                         .len = worker->count * sizeof(float)};
+    if (statistics > 0)
+        out[count++] = (struct trn_blob){.name = STATISTICS,
+                                         .kind = TERSE_STATE_OWN,
+                                         .worker = worker->rank,
+                                         .bytes = running,
+                                         .len = statistics * sizeof(float)};
+    return count;
+}
+
+/* Shared state is the same on all: rank 0's will do. */
+static int travels(const struct trn_worker *worker, const struct trn_blob *part)
+{
+    return worker->rank == 0 || part->kind != TERSE_STATE_SHARED;
+}
+
+static uint64_t packed_len(const struct trn_worker *worker, const struct trn_blob *part,
+                           size_t count)
+{
+    uint64_t len = 0;
+    for (size_t i = 0; i < count; i++)
+        if (travels(worker, &part[i]))
+            len += HEAD_LEN + strlen(part[i].name) + part[i].len;
+    return len;
+}
+
+static void pack(const struct trn_worker *worker, const struct trn_blob *part, size_t count,
+                 uint8_t *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t name_len = strlen(part[i].name);
+        if (!travels(worker, &part[i]))
+            continue;
+        trn_put_u32(out, part[i].kind);
+        trn_put_u32(out + 4, (uint32_t)name_len);
+        trn_put_u64(out + 8, part[i].len);
+        memcpy(out + HEAD_LEN, part[i].name, name_len);
+        memcpy(out + HEAD_LEN + name_len, part[i].bytes, part[i].len);
+        out += HEAD_LEN + name_len + part[i].len;
+    }
+}
+
+/* ---- to rank 0 ---- */
+
+struct parcel {
+    uint64_t len[TERSE_MAX_LOCAL_WORKERS];
+    uint8_t *bytes[TERSE_MAX_LOCAL_WORKERS]; /* rank 0: of every worker */
+    uint8_t *mine;
+};
+
+static void drop(struct parcel *parcel)
+{
+    for (size_t i = 0; i < TERSE_MAX_LOCAL_WORKERS; i++)
+        free(parcel->bytes[i]);
+    free(parcel->mine);
+}
+
+/* Lengths to all, then bytes to rank 0. */
+static terse_status send_parcels(struct trn_worker *worker, struct parcel *parcel)
+{
+    const uint32_t workers = worker->run->workers;
+    const void *send_at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
+    size_t send_len[TERSE_MAX_LOCAL_WORKERS] = {0};
+    void *recv_at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
+    size_t recv_len[TERSE_MAX_LOCAL_WORKERS] = {0};
+    const uint64_t mine = parcel->len[worker->rank];
+    for (uint32_t r = 0; r < workers; r++) {
+        recv_at[r] = &parcel->len[r];
+        recv_len[r] = sizeof mine;
+    }
+    terse_status status = terse_group_gather(worker->group, &mine, sizeof mine, recv_at, recv_len,
+                                             &worker->fault);
+    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
+        recv_len[r] = worker->rank == 0 ? parcel->len[r] : 0;
+        parcel->bytes[r] = malloc(recv_len[r] + 1);
+        recv_at[r] = parcel->bytes[r];
+        if (!parcel->bytes[r])
+            status = trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    }
+    send_at[0] = parcel->mine;
+    send_len[0] = mine;
+    const terse_swap swap = {send_at, send_len, recv_at, recv_len};
+    return status == TERSE_OK ? terse_group_swap(worker->group, &swap, &worker->fault) : status;
+}
+
+/* The parts in a parcel as blobs; names are copied into `names`. Both sides are this program. */
+static uint32_t unpack(const struct parcel *parcel, uint32_t worker, struct trn_blob *out,
+                       char (*names)[TRN_MAX_BLOB_NAME + 1])
+{
+    const uint8_t *at = parcel->bytes[worker];
+    const uint8_t *const end = at + parcel->len[worker];
+    uint32_t count = 0;
+    while (at < end) {
+        const uint32_t name_len = trn_get_u32(at + 4);
+        (void)snprintf(names[count], sizeof names[count], "%.*s", (int)name_len,
+                       (const char *)at + HEAD_LEN);
+        out[count] = (struct trn_blob){.name = names[count],
+                                       .kind = trn_get_u32(at),
+                                       .worker = worker,
+                                       .bytes = at + HEAD_LEN + name_len,
+                                       .len = trn_get_u64(at + 8)};
+        at += HEAD_LEN + name_len + out[count].len;
+        count++;
+    }
+    return count;
+}
+
+static terse_status write_file(struct trn_worker *worker, const struct parcel *parcel)
+{
+    const char *const folder = worker->run->settings->out;
+    const uint32_t most = worker->run->workers * MAX_PARTS;
+    struct trn_blob *const blobs = calloc(most, sizeof *blobs);
+    char(*const names)[TRN_MAX_BLOB_NAME + 1] = calloc(most, sizeof *names);
+    trn_json *const settings = trn_record_settings(worker);
+    uint32_t count = 0;
+    terse_status status = blobs && names
+                              ? TERSE_OK
+                              : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
+        count += unpack(parcel, r, blobs + count, names + count);
+    if (status == TERSE_OK)
+        status = trn_checkpoint_write(folder, worker->step, settings, blobs, count,
+                                      &worker->fault);
+    if (status == TERSE_OK) {
+        (void)snprintf(worker->result.checkpoint, sizeof worker->result.checkpoint,
+                       "%s/checkpoint-%llu.terse", folder, (unsigned long long)worker->step);
+        status = trn_checkpoint_prune(folder, KEPT, &worker->fault);
+    }
+    trn_json_free(settings);
+    free(blobs);
+    free(names);
+    return status;
+}
+
+/* A file that could not be written is everybody's failure: they would train on for nothing. */
+static terse_status agree(struct trn_worker *worker, terse_status mine)
+{
+    int64_t status = mine;
+    terse_fault fault = worker->fault;
+    const terse_status told = terse_group_broadcast(worker->group, 0, &status, sizeof status,
+                                                    &worker->fault);
+    if (told != TERSE_OK || status == TERSE_OK)
+        return told;
+    if (mine != TERSE_OK) {
+        worker->fault = fault;
+        return mine;
+    }
+    return trn_fail(&worker->fault, (terse_status)status, "rank 0 could not write its checkpoint");
+}
+
+terse_status trn_worker_keep(struct trn_worker *worker)
+{
+    struct trn_blob part[MAX_PARTS];
+    struct parcel parcel = {.mine = NULL};
+    uint64_t before = 0;
+    uint64_t after = 0;
+    if (!worker->run->settings->out)
+        return TERSE_OK;
+    terse_group_traffic(worker->group, &before, &(uint64_t){0});
+    const size_t count = parts_of(worker, part);
+    parcel.len[worker->rank] = packed_len(worker, part, count);
+    parcel.mine = malloc(parcel.len[worker->rank] + 1);
+    if (!parcel.mine)
+        return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    pack(worker, part, count, parcel.mine);
+    terse_status status = send_parcels(worker, &parcel);
+    if (status == TERSE_OK)
+        status = agree(worker, worker->rank == 0 ? write_file(worker, &parcel) : TERSE_OK);
+    drop(&parcel);
+    terse_group_traffic(worker->group, &after, &(uint64_t){0});
+    worker->result.bytes_other += after - before;
+    return status;
+}
+
+/* ---- and back ---- */
+
+static terse_status copy_part(struct trn_worker *worker, const struct trn_blob *blob, void *out,
+                              uint64_t len)
+{
+    if (!blob || blob->len != len)
+        return trn_fail(&worker->fault, TERSE_MISMATCH,
+                        "the checkpoint is of another training: a part of it is missing or of "
+                        "another length");
+    memcpy(out, blob->bytes, len);
+    return TERSE_OK;
+}
+
+/* Adds what the old workers `from`, `from + by`, ... had. */
+static terse_status add_parts(struct trn_worker *worker, const char *name, uint32_t from,
+                              uint32_t by, float *out, uint64_t len)
+{
+    const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
+    memset(out, 0, len);
+    for (uint32_t old = from;; old += by) {
+        const struct trn_blob *const blob = trn_checkpoint_find(checkpoint, name, old);
+        if (!blob)
+            return TERSE_OK;
+        if (blob->len != len)
+            return trn_fail(&worker->fault, TERSE_MISMATCH,
+                            "the checkpoint is of another training: '%s' has another length", name);
+        const float *const floats = blob->bytes;
+        for (uint64_t i = 0; i < len / sizeof(float); i++)
+            out[i] += floats[i];
+    }
+}
+
+/* A part of the method's state for this worker, of as many workers as there were or others. */
+static terse_status restore_part(struct trn_worker *worker, const terse_state *state,
+                                 uint32_t old_workers)
+{
+    const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
+    const uint32_t workers = worker->run->workers;
+    const uint32_t rank = worker->rank;
+    const int shared = state->kind == TERSE_STATE_SHARED;
+    if (workers == old_workers || shared)
+        return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, shared ? 0 : rank),
+                         state->bytes, state->len);
+    switch (state->kind) {
+    case TERSE_STATE_SUM:
+        return add_parts(worker, state->name, rank, workers, state->bytes, state->len);
+    case TERSE_STATE_SLICES:
+        return add_parts(worker, state->name, 0, 1, state->bytes, state->len);
+    case TERSE_STATE_OWN:
+        return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, rank % old_workers),
+                         state->bytes, state->len);
+    default: return TERSE_OK; /* a hint: the next step does without */
+    }
+}
+
+static double memory_sum(const struct trn_checkpoint *checkpoint)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < trn_checkpoint_count(checkpoint); i++) {
+        const struct trn_blob *const blob = trn_checkpoint_at(checkpoint, i);
+        const float *const floats = blob->bytes;
+        for (uint64_t j = 0; strcmp(blob->name, "memory") == 0 && j < blob->len / 4; j++)
+            sum += (double)floats[j];
+    }
+    return sum;
+}
+
+static void tell_of_workers(const struct trn_worker *worker, uint32_t old_workers)
+{
+    char text[200];
+    if (worker->rank != 0 || !worker->run->watch->note || old_workers == worker->run->workers)
+        return;
+    (void)snprintf(text, sizeof text,
+                   "resumed by %u workers instead of %u: memories are shared out anew, their sum "
+                   "stays %.9g",
+                   worker->run->workers, old_workers, memory_sum(worker->run->checkpoint));
+    worker->run->watch->note(worker->run->watch->context, text);
+}
+
+terse_status trn_worker_restore(struct trn_worker *worker)
+{
+    const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
+    uint64_t old_workers = 0;
+    uint64_t count = 0;
+    terse_state state;
+    float *const statistics = trn_net_statistics(worker->net, &count);
+    (void)trn_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
+    if (old_workers == 0)
+        return trn_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
+    terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
+                                    worker->weights, worker->count * sizeof(float));
+    for (uint32_t i = 0; status == TERSE_OK &&
+                         terse_method_state(worker->method, i, &state) == TERSE_OK;
+         i++)
+        status = restore_part(worker, &state, (uint32_t)old_workers);
+    if (status == TERSE_OK && count > 0)
+        status = copy_part(
+            worker,
+            trn_checkpoint_find(checkpoint, STATISTICS, worker->rank % (uint32_t)old_workers),
+            statistics, count * sizeof(float));
+    if (status == TERSE_OK)
+        status = terse_method_restored(worker->method, &worker->fault);
+    worker->step = terse_method_steps_done(worker->method);
+    worker->result.steps = worker->step;
+    tell_of_workers(worker, (uint32_t)old_workers);
+    return status;
+}

@@ -1,0 +1,281 @@
+/* The output folder: run.json, metrics.jsonl, TensorBoard events, weights. Rank 0 writes it. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "files/events.h"
+#include "files/lines.h"
+#include "files/safetensors.h"
+#include "loop/worker.h"
+
+#define LINES 2000u /* of kind step in a run, about */
+
+struct trn_record {
+    struct trn_lines *lines;
+    struct trn_events *events;
+    uint64_t every; /* steps that one line stands for */
+    uint64_t since; /* steps of the line to come, and their sums */
+    double loss;
+    double lr;
+    double compute;
+    double bits;
+    double memory_norm;
+    double compression_error;
+    double station[TERSE_STATIONS];
+    double said;
+    double dense;
+    uint64_t said_total;
+};
+
+static const char *const station_names[TERSE_STATIONS] = {
+    "memory", "encode", "wire", "group", "combine", "decode", "update"};
+
+/* ---- settings ---- */
+
+trn_json *trn_record_settings(const struct trn_worker *worker)
+{
+    const struct trn_settings *const settings = worker->run->settings;
+    trn_json *const json = trn_json_object();
+    trn_json_put_u64(json, "format", 1);
+    trn_json_put_text(json, "terse", terse_version());
+    trn_json_put_text(json, "command", settings->command ? settings->command : "");
+    trn_json_put_text(json, "method", settings->method);
+    trn_json_put_text(json, "model", settings->model);
+    trn_json_put_text(json, "data", settings->data);
+    trn_json_put_text(json, "shard", settings->shard);
+    trn_json_put_u64(json, "workers", worker->run->workers);
+    trn_json_put_u64(json, "batch", settings->batch);
+    trn_json_put_u64(json, "accumulate", settings->accumulate);
+    trn_json_put_u64(json, "seed", settings->seed);
+    trn_json_put_u64(json, "epochs", settings->epochs);
+    trn_json_put_u64(json, "steps", worker->steps);
+    trn_json_put_u64(json, "threads", settings->threads);
+    trn_json_put_u64(json, "codec_threads", settings->codec_threads);
+    trn_json_put_flag(json, "augment", settings->augment);
+    trn_json_put_u64(json, "parameters", worker->count);
+    return json;
+}
+
+static terse_status write_run(const struct trn_worker *worker, const char *folder,
+                              terse_fault *fault)
+{
+    const terse_layout *const layout = trn_net_layout(worker->net);
+    const char *level = "";
+    trn_json *const json = trn_record_settings(worker);
+    trn_json *const tensors = trn_json_array();
+    terse_tensor tensor;
+    for (uint32_t t = 0; terse_layout_tensor(layout, t, &tensor) == TERSE_OK; t++) {
+        trn_json *const item = trn_json_object();
+        trn_json_put_text(item, "name", tensor.name);
+        trn_json_put_u64(item, "count", tensor.count);
+        trn_json_append(tensors, item);
+    }
+    (void)!terse_level(&level, NULL);
+    trn_json_put_text(json, "cpu_level", level);
+    trn_json_put_text(json, "spec", terse_method_spec(worker->method));
+    trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
+    trn_json_put_text(json, "data_notes", trn_data_about(worker->run->data)->notes);
+    trn_json_put(json, "tensors", tensors);
+    char *const path = trn_path_join(folder, "run.json");
+    const terse_status status = path ? trn_json_write(path, json, fault)
+                                     : trn_fail(fault, TERSE_NO_MEMORY, "out of memory");
+    free(path);
+    trn_json_free(json);
+    return status;
+}
+
+/* ---- opening ---- */
+
+static terse_status open_folder(struct trn_worker *worker, struct trn_record *record)
+{
+    const char *const folder = worker->run->settings->out;
+    char *const path = trn_path_join(folder, "metrics.jsonl");
+    terse_status status = path ? trn_folder_make(folder, &worker->fault)
+                               : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    if (status == TERSE_OK)
+        status = write_run(worker, folder, &worker->fault);
+    if (status == TERSE_OK)
+        status = trn_lines_open(path, &worker->step, &record->lines, &worker->fault);
+    if (status == TERSE_OK)
+        status = trn_events_open(folder, worker->step, &record->events, &worker->fault);
+    free(path);
+    return status;
+}
+
+terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
+{
+    struct trn_record *const record = calloc(1, sizeof *record);
+    *out = record;
+    if (!record)
+        return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    record->every = worker->steps / LINES + 1;
+    return worker->run->settings->out ? open_folder(worker, record) : TERSE_OK;
+}
+
+void trn_record_close(struct trn_record *record)
+{
+    if (!record)
+        return;
+    trn_lines_close(record->lines);
+    trn_events_close(record->events);
+    free(record);
+}
+
+/* ---- lines ---- */
+
+static trn_json *line_of(const struct trn_worker *worker, const char *kind)
+{
+    trn_json *const line = trn_json_object();
+    trn_json_put_text(line, "kind", kind);
+    trn_json_put_u64(line, "step", worker->step);
+    trn_json_put_u64(line, "epoch", worker->step / worker->steps_per_epoch);
+    trn_json_put_real(line, "seconds", worker->result.seconds);
+    return line;
+}
+
+/* Tells and appends; takes the line over. */
+static terse_status finish_line(struct trn_worker *worker, trn_json *line)
+{
+    const struct trn_watch *const watch = worker->run->watch;
+    if (watch->line)
+        watch->line(watch->context, line);
+    if (worker->record->lines)
+        return trn_lines_append(worker->record->lines, line, &worker->fault);
+    trn_json_free(line);
+    return TERSE_OK;
+}
+
+static void put_known(trn_json *line, const char *key, double value)
+{
+    if (isfinite(value))
+        trn_json_put_real(line, key, value);
+}
+
+static void add_up(struct trn_record *record, const terse_method_report *report, double loss,
+                   double compute)
+{
+    record->since++;
+    record->loss += loss;
+    record->lr = report->lr;
+    record->compute += compute;
+    record->bits += report->bits;
+    record->said += (double)report->exchange.said_len;
+    record->dense += (double)report->exchange.dense_len;
+    record->said_total += report->exchange.said_len;
+    if (isfinite(report->memory_norm)) {
+        record->memory_norm = report->memory_norm;
+        record->compression_error = report->compression_error;
+    }
+    for (int i = 0; i < TERSE_STATIONS; i++)
+        record->station[i] += 1e-9 * (double)report->exchange.nanoseconds[i];
+}
+
+terse_status trn_record_step(struct trn_worker *worker, const terse_method_report *report,
+                             double loss, double compute_seconds)
+{
+    struct trn_record *const record = worker->record;
+    if (!record)
+        return TERSE_OK;
+    if (record->since == 0)
+        record->memory_norm = record->compression_error = NAN;
+    add_up(record, report, loss, compute_seconds);
+    if (record->since < record->every && worker->step < worker->steps)
+        return TERSE_OK;
+    const double steps = (double)record->since;
+    trn_json *const line = line_of(worker, "step");
+    trn_json *const stations = trn_json_object();
+    trn_json_put_real(line, "loss", record->loss / steps);
+    trn_json_put_real(line, "lr", record->lr);
+    trn_json_put_real(line, "bytes_said", record->said / steps);
+    trn_json_put_real(line, "bytes_dense", record->dense / steps);
+    trn_json_put_real(line, "bits", record->bits / steps);
+    put_known(line, "memory_norm", record->memory_norm);
+    put_known(line, "compression_error", record->compression_error);
+    trn_json_put_real(stations, "compute", record->compute / steps);
+    for (int i = 0; i < TERSE_STATIONS; i++)
+        trn_json_put_real(stations, station_names[i], record->station[i] / steps);
+    trn_json_put(line, "stations", stations);
+    const struct trn_scalar scalars[] = {{"train/loss", (float)(record->loss / steps)},
+                                         {"train/lr", (float)record->lr},
+                                         {"bytes/said", (float)(record->said / steps)}};
+    terse_status status = TERSE_OK;
+    if (record->events)
+        status = trn_events_scalars(record->events, worker->step, scalars, 3, &worker->fault);
+    record->since = 0;
+    record->loss = record->compute = record->bits = record->said = record->dense = 0;
+    memset(record->station, 0, sizeof record->station);
+    const terse_status told = finish_line(worker, line);
+    return status == TERSE_OK ? told : status;
+}
+
+terse_status trn_record_evaluation(struct trn_worker *worker,
+                                   const struct trn_evaluation *evaluation)
+{
+    struct trn_record *const record = worker->record;
+    if (!record)
+        return TERSE_OK;
+    trn_json *const line = line_of(worker, "evaluation");
+    trn_json_put_real(line, "loss", evaluation->loss);
+    if (worker->result.classifies)
+        trn_json_put_real(line, "accuracy", evaluation->accuracy);
+    trn_json_put_u64(line, "bytes_said_total", record->said_total);
+    put_known(line, "phi_gradient", evaluation->phi_gradient);
+    put_known(line, "phi_noise", evaluation->phi_noise);
+    const struct trn_scalar scalars[] = {{"test/loss", (float)evaluation->loss},
+                                         {"test/accuracy", (float)evaluation->accuracy}};
+    terse_status status = TERSE_OK;
+    if (record->events)
+        status = trn_events_scalars(record->events, worker->step, scalars,
+                                    worker->result.classifies ? 2 : 1, &worker->fault);
+    const terse_status told = finish_line(worker, line);
+    return status == TERSE_OK ? told : status;
+}
+
+/* ---- the end ---- */
+
+static terse_status write_weights(struct trn_worker *worker)
+{
+    enum { MAX_STATISTICS = 256 };
+    const terse_layout *const layout = trn_net_statistics_layout(worker->net);
+    struct trn_stored more[MAX_STATISTICS];
+    uint64_t count = 0;
+    const float *const statistics = trn_net_statistics(worker->net, &count);
+    terse_tensor tensor;
+    uint32_t tensors = 0;
+    while (count > 0 && tensors < MAX_STATISTICS &&
+           terse_layout_tensor(layout, tensors, &tensor) == TERSE_OK) {
+        more[tensors] = (struct trn_stored){.name = tensor.name,
+                                            .dtype = TRN_F32,
+                                            .ndim = tensor.ndim,
+                                            .bytes = statistics + tensor.offset,
+                                            .len = tensor.count * sizeof(float)};
+        memcpy(more[tensors].dims, tensor.dims, tensor.ndim * sizeof *tensor.dims);
+        tensors++;
+    }
+    char *const path = trn_path_join(worker->run->settings->out, "weights.safetensors");
+    const terse_status status =
+        path ? trn_safetensors_write_layout(path, trn_net_layout(worker->net), worker->deployed,
+                                            more, tensors, worker->run->settings->model,
+                                            &worker->fault)
+             : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    free(path);
+    return status;
+}
+
+terse_status trn_record_end(struct trn_worker *worker)
+{
+    static const char *const ends[] = {"finished", "target", "stopped"};
+    const struct trn_result *const result = &worker->result;
+    if (!worker->record)
+        return TERSE_OK;
+    trn_json *const line = line_of(worker, "end");
+    trn_json_put_text(line, "status", ends[result->end]);
+    trn_json_put_real(line, "loss", result->loss);
+    if (result->classifies)
+        trn_json_put_real(line, "accuracy", result->accuracy);
+    trn_json_put_u64(line, "bytes_said_total", worker->record->said_total);
+    trn_json_put_hex(line, "weights_hash", result->weights_hash);
+    const terse_status status = finish_line(worker, line);
+    return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;
+}

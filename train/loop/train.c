@@ -1,0 +1,222 @@
+/* A training from its settings: data and checkpoint are opened once, then every worker runs. */
+#include "loop/train.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop/worker.h"
+
+#define MAX_TOKENS 64u     /* of a text that is read word by word */
+#define MAX_NGRAMS 128u    /* and of a bag */
+#define BUCKETS 20000u     /* ids of hashed words and pairs */
+
+/* What the net is told about the data. Two models read text in two ways. */
+static void describe_input(struct trn_run *run)
+{
+    const struct trn_about *const about = trn_data_about(run->data);
+    const int words = strcmp(run->settings->model, "bilstm") == 0;
+    run->text = (struct trn_text){.tokens = words ? TRN_WORDS : TRN_NGRAMS,
+                                  .buckets = BUCKETS,
+                                  .max_len = words ? MAX_TOKENS : MAX_NGRAMS};
+    run->input = (struct trn_input){
+        .kind = about->kind == TRN_DATA_TEXT    ? TRN_TEXT
+                : about->kind == TRN_DATA_IMAGE ? TRN_IMAGE
+                                                : TRN_VECTOR,
+        .target = about->classes ? TRN_LABELS : TRN_NUMBERS,
+        .channels = about->channels,
+        .height = about->height,
+        .width = about->width,
+        .length = about->kind == TRN_DATA_TEXT ? run->text.max_len : about->features,
+        .vocabulary = BUCKETS,
+        .outputs = about->classes ? about->classes : 1,
+    };
+}
+
+/* ---- resuming ---- */
+
+/* Settings that must be the same in the run that goes on. */
+static terse_status check_settings(const struct trn_run *run, terse_fault *fault)
+{
+    const trn_json *const kept = trn_checkpoint_settings(run->checkpoint);
+    const struct trn_settings *const now = run->settings;
+    const char *const texts[][3] = {{"model", now->model, NULL},
+                                    {"data", now->data, NULL},
+                                    {"method", now->method, NULL},
+                                    {"shard", now->shard, NULL}};
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"seed", now->seed}, {"batch", now->batch}, {"accumulate", now->accumulate}};
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text = "";
+        if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
+            return trn_fail(fault, TERSE_MISMATCH, "the checkpoint has %s '%.80s', not '%.80s'",
+                            texts[i][0], text, texts[i][1]);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint64_t value = 0;
+        if (!trn_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value)
+            return trn_fail(fault, TERSE_MISMATCH, "the checkpoint has %s %llu, not %llu",
+                            numbers[i].key, (unsigned long long)value,
+                            (unsigned long long)numbers[i].value);
+    }
+    return TERSE_OK;
+}
+
+/* Rank 0 of a group of processes reads, the others hear: they need no common disk. */
+static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse_fault *fault)
+{
+    terse_group *const group = run->settings->group;
+    uint8_t *bytes = NULL;
+    size_t read = 0;
+    uint64_t len = 0;
+    terse_status status = TERSE_OK;
+    if (terse_group_rank(group) == 0)
+        status = trn_file_read(path, &bytes, &read, fault);
+    len = read;
+    terse_status told = terse_group_broadcast(group, 0, &len, sizeof len, fault);
+    if (told == TERSE_OK && !bytes)
+        bytes = malloc(len + 1);
+    if (told == TERSE_OK && !bytes)
+        told = trn_fail(fault, TERSE_NO_MEMORY, "out of memory");
+    if (told == TERSE_OK && len > 0)
+        told = terse_group_broadcast(group, 0, bytes, (size_t)len, fault);
+    const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
+    if (status == TERSE_OK)
+        status = told;
+    if (status == TERSE_OK)
+        status = trn_checkpoint_parse(&all, &run->checkpoint, fault);
+    free(bytes);
+    return status;
+}
+
+static terse_status find_checkpoint(struct trn_run *run, terse_fault *fault)
+{
+    const struct trn_settings *const settings = run->settings;
+    const int speaks = !settings->group || terse_group_rank(settings->group) == 0;
+    struct trn_checkpoint *latest = NULL;
+    char *path = NULL;
+    char *notes = NULL;
+    terse_status status = TERSE_OK;
+    if (speaks)
+        status = trn_checkpoint_latest(settings->resume, &latest, &path, &notes, fault);
+    if (notes && run->watch->note)
+        run->watch->note(run->watch->context, notes);
+    if (settings->group) {
+        trn_checkpoint_free(latest);
+        const terse_status heard = hear_checkpoint(run, path ? path : "", fault);
+        status = status == TERSE_OK ? heard : status;
+    } else {
+        run->checkpoint = latest;
+    }
+    free(path);
+    free(notes);
+    return status == TERSE_OK ? check_settings(run, fault) : status;
+}
+
+/* ---- workers ---- */
+
+static void *run_thread(void *opaque)
+{
+    struct trn_worker *const worker = opaque;
+    worker->status = trn_worker_run(worker);
+    if (worker->status != TERSE_OK) { /* leaves, so that the others do not wait for it */
+        terse_group_destroy(worker->group);
+        worker->group = NULL;
+    }
+    return NULL;
+}
+
+/* The failure that explains the others: not that somebody else left. */
+static const struct trn_worker *first_cause(const struct trn_worker *workers, uint32_t count)
+{
+    const struct trn_worker *cause = NULL;
+    for (uint32_t r = 0; r < count; r++) {
+        const terse_status status = workers[r].status;
+        const int followed = status == TERSE_BROKEN || status == TERSE_LATE;
+        if (status != TERSE_OK && (!cause || (cause->status == TERSE_BROKEN && !followed)))
+            cause = &workers[r];
+    }
+    return cause;
+}
+
+static terse_status run_threads(struct trn_run *run, struct trn_result *result, terse_fault *fault)
+{
+    terse_group *seats[TERSE_MAX_LOCAL_WORKERS];
+    pthread_t threads[TERSE_MAX_LOCAL_WORKERS];
+    struct trn_worker *const workers = calloc(run->workers, sizeof *workers);
+    uint32_t started = 0;
+    terse_status status = workers ? terse_group_local(run->workers, seats) : TERSE_NO_MEMORY;
+    if (status != TERSE_OK) {
+        free(workers);
+        return trn_fail(fault, status, "cannot make a group of %u workers", run->workers);
+    }
+    for (uint32_t r = 0; r < run->workers; r++)
+        workers[r] = (struct trn_worker){.run = run, .group = seats[r]};
+    for (; started < run->workers; started++)
+        if (pthread_create(&threads[started], NULL, run_thread, &workers[started]) != 0)
+            break;
+    for (uint32_t r = started; r < run->workers; r++) {
+        terse_group_destroy(workers[r].group);
+        workers[r].group = NULL;
+        workers[r].status = trn_fail(&workers[r].fault, TERSE_NO_MEMORY, "cannot start a thread");
+    }
+    for (uint32_t r = 0; r < started; r++)
+        (void)pthread_join(threads[r], NULL);
+    const struct trn_worker *const cause = first_cause(workers, run->workers);
+    *result = workers[0].result;
+    if (cause) {
+        status = cause->status;
+        *fault = cause->fault;
+    }
+    for (uint32_t r = 0; r < run->workers; r++)
+        terse_group_destroy(workers[r].group);
+    for (uint32_t r = 0; r < run->workers; r++)
+        trn_worker_destroy(&workers[r]);
+    free(workers);
+    return status;
+}
+
+static terse_status run_alone(struct trn_run *run, struct trn_result *result, terse_fault *fault)
+{
+    struct trn_worker worker = {.run = run, .group = run->settings->group};
+    const terse_status status = trn_worker_run(&worker);
+    *result = worker.result;
+    if (status != TERSE_OK) {
+        *fault = worker.fault;
+        return status; /* buffers stay with the group, which may still use them */
+    }
+    trn_worker_destroy(&worker);
+    return TERSE_OK;
+}
+
+terse_status trn_train(const struct trn_settings *settings, const struct trn_watch *watch,
+                       struct trn_result *result, terse_fault *fault)
+{
+    const uint32_t workers =
+        settings->group ? terse_group_workers(settings->group) : settings->workers;
+    struct trn_run run = {.settings = settings, .watch = watch, .workers = workers};
+    *result = (struct trn_result){.workers = workers};
+    if (workers > TERSE_MAX_LOCAL_WORKERS)
+        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, at most %u", workers,
+                        TERSE_MAX_LOCAL_WORKERS);
+    terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
+    run.order = (struct trn_order_options){.seed = settings->seed,
+                                           .workers = workers,
+                                           .batch = settings->batch,
+                                           .drop_short = 1};
+    if (status == TERSE_OK)
+        status = trn_shard_parse(settings->shard, &run.order.shard, &run.order.alpha, fault);
+    if (status == TERSE_OK)
+        describe_input(&run);
+    if (status == TERSE_OK && settings->resume)
+        status = find_checkpoint(&run, fault);
+    if (status == TERSE_OK)
+        status = settings->group ? run_alone(&run, result, fault)
+                                 : run_threads(&run, result, fault);
+    trn_checkpoint_free(run.checkpoint);
+    trn_data_close(run.data);
+    return status;
+}

@@ -1,0 +1,337 @@
+/* A worker: gradient, step, tale; evaluation and checkpoint when it is time. */
+#include "loop/worker.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "files/hash.h"
+
+double trn_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- making one ---- */
+
+static terse_status create_buffers(struct trn_worker *worker)
+{
+    const struct trn_run *const run = worker->run;
+    const struct trn_about *const about = trn_data_about(run->data);
+    const size_t batch = run->settings->batch;
+    uint64_t statistics = 0;
+    (void)trn_net_statistics(worker->net, &statistics);
+    const size_t most = worker->count > statistics ? worker->count : statistics;
+    const size_t floats = (size_t)worker->count + 1;
+    const int text = run->input.kind == TRN_TEXT;
+    worker->weights = malloc(floats * sizeof(float));
+    worker->gradient = malloc(floats * sizeof(float));
+    worker->partial = malloc(floats * sizeof(float));
+    worker->deployed = malloc(floats * sizeof(float));
+    worker->scratch = malloc((terse_group_sum_scratch(worker->group, most) + 1) * sizeof(float));
+    worker->statistics = malloc((statistics + 1) * sizeof(float));
+    worker->examples = malloc(batch * sizeof(uint32_t));
+    worker->values = malloc((batch * about->features + 1) * sizeof(float));
+    worker->tokens = malloc((text ? batch * run->text.max_len : 1) * sizeof(int32_t));
+    worker->lengths = malloc(batch * sizeof(uint32_t));
+    worker->labels = malloc(batch * sizeof(uint32_t));
+    worker->targets = malloc(batch * sizeof(float));
+    worker->tales = calloc(run->workers, sizeof *worker->tales);
+    return worker->weights && worker->gradient && worker->partial && worker->deployed &&
+                   worker->scratch && worker->statistics && worker->examples && worker->values &&
+                   worker->tokens && worker->lengths && worker->labels && worker->targets &&
+                   worker->tales
+               ? TERSE_OK
+               : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+}
+
+static terse_status create_method(struct trn_worker *worker)
+{
+    const struct trn_settings *const settings = worker->run->settings;
+    const terse_method_options options = {
+        .size = sizeof options,
+        .seed = settings->seed,
+        .steps = worker->steps,
+        .threads = settings->codec_threads,
+        .compare_every = 100,
+        .measure_every = 50,
+        .trusted = 0,
+    };
+    trn_net_init(worker->net, settings->seed, worker->weights);
+    return terse_method_create(settings->method, worker->group, trn_net_layout(worker->net),
+                               worker->weights, &options, &worker->method, &worker->fault);
+}
+
+static terse_status create(struct trn_worker *worker)
+{
+    const struct trn_run *const run = worker->run;
+    const struct trn_settings *const settings = run->settings;
+    worker->rank = terse_group_rank(worker->group);
+    terse_status status = terse_group_deadline(worker->group, settings->deadline);
+    if (status == TERSE_OK)
+        status = trn_net_create(settings->model, &run->input, settings->batch, settings->threads,
+                                &worker->net, &worker->fault);
+    if (status == TERSE_OK)
+        status = trn_order_create(run->data, &run->order, worker->rank, &worker->order,
+                                  &worker->fault);
+    if (status != TERSE_OK)
+        return status;
+    worker->count = terse_layout_count(trn_net_layout(worker->net));
+    worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
+    worker->steps_per_epoch += worker->steps_per_epoch == 0;
+    worker->steps =
+        settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
+    worker->result.parameters = worker->count;
+    worker->result.workers = run->workers;
+    worker->result.classifies = run->input.target == TRN_LABELS;
+    status = create_buffers(worker);
+    if (status == TERSE_OK)
+        status = create_method(worker);
+    if (status == TERSE_OK && run->checkpoint)
+        status = trn_worker_restore(worker);
+    if (status == TERSE_OK && worker->rank == 0)
+        status = trn_record_open(worker, &worker->record);
+    return status;
+}
+
+void trn_worker_destroy(struct trn_worker *worker)
+{
+    void *const buffers[] = {worker->weights,  worker->gradient,   worker->partial,
+                             worker->deployed, worker->scratch,    worker->statistics,
+                             worker->examples, worker->values,     worker->tokens,
+                             worker->lengths,  worker->labels,     worker->targets,
+                             worker->tales};
+    terse_method_destroy(worker->method);
+    trn_net_destroy(worker->net);
+    trn_order_destroy(worker->order);
+    trn_record_close(worker->record);
+    for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
+        free(buffers[i]);
+}
+
+/* ---- gradients ---- */
+
+terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
+                             const uint32_t *examples, uint32_t count, uint64_t epoch,
+                             struct trn_batch *out)
+{
+    const struct trn_run *const run = worker->run;
+    const int text = run->input.kind == TRN_TEXT;
+    const int labels = run->input.target == TRN_LABELS;
+    const struct trn_augment augment = {
+        .crop = 1, .flip = 1, .seed = run->settings->seed, .epoch = epoch};
+    const struct trn_place place = {.x = text ? NULL : worker->values,
+                                    .tokens = text ? worker->tokens : NULL,
+                                    .lengths = text ? worker->lengths : NULL,
+                                    .labels = labels ? worker->labels : NULL,
+                                    .targets = labels ? NULL : worker->targets};
+    const int augmented = split == TRN_TRAIN && run->settings->augment;
+    *out = (struct trn_batch){.count = count,
+                              .values = worker->values,
+                              .tokens = worker->tokens,
+                              .lengths = worker->lengths,
+                              .labels = worker->labels,
+                              .targets = worker->targets};
+    return trn_data_batch(run->data, split, examples, count, augmented ? &augment : NULL,
+                          &run->text, &place, &worker->fault);
+}
+
+/* One gradient: the mean of `accumulate` batches, taken at the method's point. */
+static terse_status gradient_of(struct trn_worker *worker, struct trn_tale *tale)
+{
+    const uint32_t parts = worker->run->settings->accumulate;
+    const uint64_t epoch = worker->step / worker->steps_per_epoch;
+    const uint64_t within = worker->step % worker->steps_per_epoch;
+    const float *const point = terse_method_point(worker->method);
+    terse_status status = TERSE_OK;
+    for (uint32_t part = 0; part < parts && status == TERSE_OK; part++) {
+        float *const out = part == 0 ? worker->gradient : worker->partial;
+        struct trn_batch batch;
+        double loss = 0;
+        uint32_t correct = 0;
+        const uint32_t count = trn_order_batch(
+            worker->order, epoch, (uint32_t)(within * parts + part), worker->examples);
+        status = trn_worker_fill(worker, TRN_TRAIN, worker->examples, count, epoch, &batch);
+        if (status == TERSE_OK)
+            status = trn_net_gradient(worker->net, point, &batch, out, &loss, &correct,
+                                      &worker->fault);
+        for (uint64_t i = 0; part > 0 && status == TERSE_OK && i < worker->count; i++)
+            worker->gradient[i] += worker->partial[i];
+        tale->loss += loss / parts;
+        tale->correct += correct;
+        tale->examples += count;
+    }
+    for (uint64_t i = 0; parts > 1 && status == TERSE_OK && i < worker->count; i++)
+        worker->gradient[i] /= (float)parts;
+    return status;
+}
+
+/* The first tensor with something that is not finite, or -1. */
+static int64_t broken_tensor(const struct trn_worker *worker)
+{
+    const terse_layout *const layout = trn_net_layout(worker->net);
+    terse_tensor tensor;
+    for (uint32_t t = 0; terse_layout_tensor(layout, t, &tensor) == TERSE_OK; t++)
+        for (uint64_t i = 0; i < tensor.count; i++)
+            if (!isfinite(worker->gradient[tensor.offset + i]))
+                return t;
+    return -1;
+}
+
+/* ---- telling ---- */
+
+/* Everybody's tale of this step, in rank order. */
+static terse_status tell(struct trn_worker *worker, struct trn_tale *mine)
+{
+    void *at[TERSE_MAX_WORKERS];
+    size_t len[TERSE_MAX_WORKERS];
+    for (uint32_t r = 0; r < worker->run->workers; r++) {
+        at[r] = &worker->tales[r];
+        len[r] = sizeof *mine;
+    }
+    return terse_group_gather(worker->group, mine, sizeof *mine, at, len, &worker->fault);
+}
+
+/* A loss that is not finite ends the training, and says whose, when and where. */
+static terse_status check_tales(struct trn_worker *worker, double *loss, int *stop)
+{
+    const uint32_t workers = worker->run->workers;
+    *loss = 0;
+    *stop = 0;
+    for (uint32_t r = 0; r < workers; r++) {
+        const struct trn_tale *const tale = &worker->tales[r];
+        terse_tensor tensor = {.name = "the loss alone"};
+        *stop |= tale->stop != 0;
+        *loss += tale->loss / workers;
+        if (isfinite(tale->loss))
+            continue;
+        if (tale->broken >= 0)
+            (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)tale->broken,
+                                       &tensor);
+        return trn_fail(&worker->fault, TERSE_NOT_FINITE,
+                        "step %llu: the loss of worker %u is not finite, first in %s; a smaller "
+                        "learning rate may help",
+                        (unsigned long long)worker->step, r, tensor.name);
+    }
+    return TERSE_OK;
+}
+
+/* ---- the loop ---- */
+
+static int is_due(uint64_t step, uint64_t every)
+{
+    return every > 0 && step % every == 0;
+}
+
+static uint64_t evaluate_every(const struct trn_worker *worker)
+{
+    const struct trn_settings *const settings = worker->run->settings;
+    if (settings->evaluate_every)
+        return settings->evaluate_every;
+    if (settings->epochs)
+        return worker->steps_per_epoch;
+    return worker->steps / 10 ? worker->steps / 10 : 1;
+}
+
+static terse_status evaluate(struct trn_worker *worker)
+{
+    struct trn_evaluation evaluation;
+    uint64_t before = 0;
+    uint64_t after = 0;
+    terse_group_traffic(worker->group, &before, &(uint64_t){0});
+    terse_status status = trn_worker_evaluate(worker, &evaluation);
+    terse_group_traffic(worker->group, &after, &(uint64_t){0});
+    worker->result.bytes_other += after - before;
+    if (status != TERSE_OK)
+        return status;
+    worker->result.loss = evaluation.loss;
+    worker->result.accuracy = evaluation.accuracy;
+    return trn_record_evaluation(worker, &evaluation);
+}
+
+/* A step of all workers. */
+static terse_status step(struct trn_worker *worker, int *stop)
+{
+    struct trn_result *const result = &worker->result;
+    const volatile sig_atomic_t *const told = worker->run->watch->stop;
+    struct trn_tale mine = {.broken = -1, .stop = told && *told};
+    terse_method_report report = {0};
+    double loss = 0;
+    const double start = trn_now();
+    terse_status status = gradient_of(worker, &mine);
+    const double computed = trn_now();
+    if (status == TERSE_OK && !isfinite(mine.loss))
+        mine.broken = broken_tensor(worker);
+    if (status == TERSE_OK)
+        status = tell(worker, &mine);
+    if (status == TERSE_OK)
+        status = check_tales(worker, &loss, stop);
+    if (status == TERSE_OK)
+        status = terse_method_step(worker->method, worker->gradient, &report, &worker->fault);
+    if (status != TERSE_OK)
+        return status;
+    worker->step++;
+    result->steps = worker->step;
+    result->epochs = worker->step / worker->steps_per_epoch;
+    result->seconds += trn_now() - start;
+    result->bytes_sent += report.exchange.said_len;
+    result->bytes_dense += report.exchange.dense_len;
+    result->skipped += report.exchange.skipped != TERSE_OK;
+    result->train_loss = loss;
+    return trn_record_step(worker, &report, loss, computed - start);
+}
+
+static terse_status loop(struct trn_worker *worker)
+{
+    const struct trn_settings *const settings = worker->run->settings;
+    const uint64_t first = worker->step;
+    uint64_t kept = first;
+    uint64_t evaluated = UINT64_MAX;
+    terse_status status = TERSE_OK;
+    int stop = 0;
+    worker->result.end = TRN_END_FINISHED;
+    while (worker->step < worker->steps && status == TERSE_OK && !stop) {
+        status = step(worker, &stop);
+        if (stop)
+            worker->result.end = TRN_END_STOPPED;
+        if (status == TERSE_OK && is_due(worker->step, evaluate_every(worker)) && !stop) {
+            status = evaluate(worker);
+            evaluated = worker->step;
+            if (settings->target > 0 && worker->result.accuracy >= settings->target) {
+                worker->result.end = TRN_END_TARGET;
+                stop = 1;
+            }
+        }
+        if (status == TERSE_OK && is_due(worker->step, settings->checkpoint_every)) {
+            status = trn_worker_keep(worker);
+            kept = worker->step;
+        }
+    }
+    if (status == TERSE_OK && kept != worker->step)
+        status = trn_worker_keep(worker);
+    if (status == TERSE_OK && evaluated != worker->step)
+        status = evaluate(worker);
+    const double examples = (double)(worker->step - first) * settings->batch *
+                            settings->accumulate * worker->run->workers;
+    if (worker->result.seconds > 0)
+        worker->result.examples_per_second = examples / worker->result.seconds;
+    return status;
+}
+
+terse_status trn_worker_run(struct trn_worker *worker)
+{
+    struct trn_result *const result = &worker->result;
+    terse_status status = create(worker);
+    if (status == TERSE_OK)
+        status = loop(worker);
+    if (status != TERSE_OK)
+        return status;
+    result->weights_hash = trn_hash64(worker->weights, worker->count * sizeof(float), 0);
+    (void)snprintf(result->method, sizeof result->method, "%s", terse_method_spec(worker->method));
+    (void)snprintf(result->exchange, sizeof result->exchange, "%s",
+                   terse_method_settings(worker->method));
+    return trn_record_end(worker);
+}

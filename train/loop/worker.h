@@ -1,0 +1,100 @@
+/* One worker of a training, and what all workers of a process share. */
+#ifndef TRN_WORKER_H
+#define TRN_WORKER_H
+
+#include "data/data.h"
+#include "data/order.h"
+#include "files/checkpoint.h"
+#include "loop/train.h"
+#include "net/net.h"
+
+/* What the workers of one process share: read only, but for rank 0's record. */
+struct trn_run {
+    const struct trn_settings *settings;
+    const struct trn_watch *watch;
+    struct trn_data *data;
+    struct trn_input input;
+    struct trn_text text;
+    struct trn_order_options order;
+    struct trn_checkpoint *checkpoint; /* to resume from; NULL: from the start */
+    uint32_t workers;
+};
+
+struct trn_record; /* record.c: the output folder, rank 0 only */
+
+/* Numbers that every worker says after every step; heard in rank order. */
+struct trn_tale {
+    double loss;
+    double correct;
+    double examples;
+    int64_t stop;   /* 1: this worker was told to stop */
+    int64_t broken; /* number of the first tensor whose gradient is not finite, or -1 */
+};
+
+struct trn_worker {
+    const struct trn_run *run;
+    terse_group *group;
+    uint32_t rank;
+    struct trn_net *net;
+    struct trn_order *order;
+    terse_method *method;
+    uint64_t count; /* parameters */
+    float *weights;
+    float *gradient;
+    float *partial;  /* gradient of one batch, where several are accumulated */
+    float *deployed; /* the point that is evaluated */
+    float *scratch;  /* of group sums */
+    float *statistics; /* own running statistics while the mean is in the net */
+    uint32_t *examples;
+    float *values;
+    int32_t *tokens;
+    uint32_t *lengths;
+    uint32_t *labels;
+    float *targets;
+    struct trn_tale *tales; /* of all workers */
+    struct trn_record *record;
+    uint64_t steps_per_epoch;
+    uint64_t steps; /* to do in all */
+    uint64_t step;  /* done */
+    struct trn_result result;
+    terse_status status;
+    terse_fault fault;
+};
+
+/* worker.c */
+terse_status trn_worker_run(struct trn_worker *worker);
+void trn_worker_destroy(struct trn_worker *worker);
+/* The examples of a batch into the worker's buffers; what the net reads. */
+TERSE_CHECK terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
+                                         const uint32_t *examples, uint32_t count, uint64_t epoch,
+                                         struct trn_batch *out);
+
+/* evaluate.c: collective. */
+struct trn_evaluation {
+    double loss;
+    double accuracy;
+    double phi_gradient; /* |v|_1^2 / (d |v|_2^2) of the mean gradient, NaN without one */
+    double phi_noise;    /* and of this worker's deviation from it */
+};
+TERSE_CHECK terse_status trn_worker_evaluate(struct trn_worker *worker,
+                                             struct trn_evaluation *out);
+
+/* keep.c: collective. Rank 0 writes the file. */
+TERSE_CHECK terse_status trn_worker_keep(struct trn_worker *worker);
+TERSE_CHECK terse_status trn_worker_restore(struct trn_worker *worker);
+
+/* record.c: rank 0's output folder; NULL takes nothing and gives nothing. */
+TERSE_CHECK terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out);
+TERSE_CHECK terse_status trn_record_step(struct trn_worker *worker,
+                                         const terse_method_report *report, double loss,
+                                         double compute_seconds);
+TERSE_CHECK terse_status trn_record_evaluation(struct trn_worker *worker,
+                                               const struct trn_evaluation *evaluation);
+TERSE_CHECK terse_status trn_record_end(struct trn_worker *worker);
+void trn_record_close(struct trn_record *record);
+/* The settings that a checkpoint must share with the run that resumes it. */
+trn_json *trn_record_settings(const struct trn_worker *worker);
+
+double trn_now(void); /* seconds */
+
+#endif
