@@ -9,7 +9,7 @@
  * All workers take the same number of steps: every batch is full except that of the last step,
  * which holds what is left (the workers' counts differ by at most one there, and one of them may
  * hold none). Every example comes exactly once per epoch. With `drop_short` the last step is left
- * out unless it is full on all workers: the shuffle decides whom it hits. */
+ * out unless it is full on all workers or the only one: the shuffle decides whom it hits. */
 #ifndef TRN_ORDER_H
 #define TRN_ORDER_H
 

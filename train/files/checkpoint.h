@@ -64,7 +64,8 @@ const struct trn_blob *trn_checkpoint_find(const struct trn_checkpoint *checkpoi
  * none is sound; then the fault tells the newest one's reason. */
 TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out,
                                                char **path, char **notes, terse_fault *fault);
-/* Removes all but the newest `keep` (>= 1) of a folder. Call it after a write has succeeded. */
+/* Removes all but the newest `keep` (>= 1) of a folder, and what writers that were killed left
+ * behind (.checkpoint-*). Call it after a write has succeeded. */
 TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint32_t keep,
                                               terse_fault *fault);
 
