@@ -146,9 +146,12 @@ terse_status trn_file_write(const char *path, const void *bytes, size_t len, ter
 static int make_one(const char *path)
 {
     struct stat about;
-    if (mkdir(path, 0777) == 0 || (stat(path, &about) == 0 && S_ISDIR(about.st_mode)))
+    if (mkdir(path, 0777) == 0)
         return 0;
-    return errno == 0 ? EEXIST : errno;
+    const int number = errno;
+    if (number != EEXIST)
+        return number;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode) ? 0 : ENOTDIR;
 }
 
 terse_status trn_folder_make(const char *path, terse_fault *fault)
