@@ -1,0 +1,307 @@
+#include "files/checkpoint.h"
+
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include "files/bytes.h"
+#include "files/hash.h"
+#include "train/folder.h"
+
+static const float memory[] = {1.5f, -2.0f, 3.0f};
+
+static trn_json *settings(void)
+{
+    trn_json *json = trn_json_object();
+    trn_json_put_text(json, "method", "def:ratio=16");
+    trn_json_put_hex(json, "seed", UINT64_MAX);
+    return json;
+}
+
+/* Three blobs, not in the file's order. */
+static terse_status write_step(const struct test_folder *folder, uint64_t step, terse_fault *fault)
+{
+    const struct trn_blob blobs[] = {
+        {.name = "memory", .kind = 7, .worker = 1, .bytes = memory, .len = sizeof memory},
+        {.name = "weights", .kind = 1, .worker = 0, .bytes = "w", .len = 1},
+        {.name = "memory", .kind = 7, .worker = 0, .bytes = NULL, .len = 0},
+    };
+    trn_json *json = settings();
+    const terse_status status = trn_checkpoint_write(folder->path, step, json, blobs, 3, fault);
+    trn_json_free(json);
+    return status;
+}
+
+static uint8_t *read_step(const struct test_folder *folder, const char *name, size_t *len)
+{
+    uint8_t *bytes;
+    assert_int_equal(trn_file_read(test_path(folder, name), &bytes, len, NULL), TERSE_OK);
+    return bytes;
+}
+
+static void test_written_then_read(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct trn_checkpoint *checkpoint;
+    uint64_t seed;
+    (void)state;
+    assert_int_equal(write_step(&folder, 12, NULL), TERSE_OK);
+    assert_int_equal(
+        trn_checkpoint_read(test_path(&folder, "checkpoint-12.terse"), &checkpoint, NULL),
+        TERSE_OK);
+    assert_int_equal(trn_checkpoint_step(checkpoint), 12);
+    assert_int_equal(trn_checkpoint_count(checkpoint), 3);
+    assert_true(trn_json_get_u64(trn_checkpoint_settings(checkpoint), "seed", &seed));
+    assert_true(seed == UINT64_MAX);
+    const struct trn_blob *blob = trn_checkpoint_find(checkpoint, "memory", 1);
+    assert_non_null(blob);
+    assert_int_equal(blob->kind, 7);
+    assert_int_equal(blob->len, sizeof memory);
+    assert_int_equal((uintptr_t)blob->bytes % 8, 0);
+    assert_memory_equal(blob->bytes, memory, sizeof memory);
+    assert_int_equal(trn_checkpoint_find(checkpoint, "memory", 0)->len, 0);
+    assert_null(trn_checkpoint_find(checkpoint, "memory", 2));
+    assert_null(trn_checkpoint_find(checkpoint, "memor", 0));
+    assert_null(trn_checkpoint_at(checkpoint, 3));
+    assert_string_equal(trn_checkpoint_at(checkpoint, 2)->name, "weights");
+    trn_checkpoint_free(checkpoint);
+    test_folder_remove(&folder);
+}
+
+/* Exact bytes, so that a sanitizer sees every step beyond. */
+static terse_status parse(const uint8_t *bytes, size_t len, terse_fault *fault)
+{
+    struct trn_checkpoint *checkpoint;
+    uint8_t *exact = test_alloc(len + (len == 0));
+    memcpy(exact, bytes, len);
+    const struct trn_bytes in = {.name = "c", .at = exact, .len = len};
+    const terse_status status = trn_checkpoint_parse(&in, &checkpoint, fault);
+    if (status == TERSE_OK)
+        trn_checkpoint_free(checkpoint);
+    free(exact);
+    return status;
+}
+
+static void test_every_damage_is_noticed(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    size_t len;
+    terse_fault fault;
+    (void)state;
+    assert_int_equal(write_step(&folder, 12, NULL), TERSE_OK);
+    uint8_t *bytes = read_step(&folder, "checkpoint-12.terse", &len);
+    for (size_t cut = 0; cut < len; cut++)
+        assert_int_not_equal(parse(bytes, cut, &fault), TERSE_OK);
+    for (size_t i = 0; i < 8 * len; i++) {
+        bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+        assert_int_not_equal(parse(bytes, len, &fault), TERSE_OK);
+        bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+    }
+    assert_int_equal(parse(bytes, len, &fault), TERSE_OK);
+    free(bytes);
+    test_folder_remove(&folder);
+}
+
+/* With a checksum that fits every change: the rules alone must hold. */
+static void test_every_rule_is_checked_behind_the_checksum(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    size_t len;
+    (void)state;
+    assert_int_equal(write_step(&folder, 12, NULL), TERSE_OK);
+    uint8_t *bytes = read_step(&folder, "checkpoint-12.terse", &len);
+    unsigned taken = 0;
+    for (size_t i = 0; i < len - 8; i++) {
+        for (unsigned change = 1; change < 256; change += 127) {
+            terse_fault fault = {0};
+            bytes[i] ^= (uint8_t)change;
+            trn_put_u64(bytes + len - 8, trn_hash64(bytes, len - 8, 0));
+            const terse_status status = parse(bytes, len, &fault);
+            taken += status == TERSE_OK;
+            if (status != TERSE_OK)
+                assert_true(fault.text[0] && fault.offset <= len);
+            bytes[i] ^= (uint8_t)change;
+        }
+    }
+    /* step, kinds, workers, names and values may be anything; lengths, order and zeros may not */
+    assert_in_range(taken, 1, 2 * len);
+    trn_put_u32(bytes + 8, 2);
+    trn_put_u64(bytes + len - 8, trn_hash64(bytes, len - 8, 0));
+    terse_fault fault;
+    test_refused(parse(bytes, len, &fault), TERSE_BAD_VERSION, &fault, "version 2");
+    free(bytes);
+    test_folder_remove(&folder);
+}
+
+static void test_refusals_say_why(void **state)
+{
+    terse_fault fault;
+    uint8_t file[48] = "TERSECKP";
+    (void)state;
+    test_refused(parse((const uint8_t *)"PK\x03\x04 something else", 18, &fault), TRN_BAD_FILE,
+                 &fault, "c: byte 0: not a checkpoint of terse");
+    test_refused(parse(file, 20, &fault), TRN_BAD_FILE, &fault, "ends in its head");
+    trn_put_u32(file + 8, TRN_CHECKPOINT_VERSION);
+    test_refused(parse(file, sizeof file, &fault), TERSE_BAD_CHECKSUM, &fault, "damaged");
+    trn_put_u32(file + 12, UINT32_MAX); /* blobs */
+    trn_put_u64(file + 24, 2);
+    memcpy(file + 32, "{}", 2);
+    trn_put_u64(file + 40, trn_hash64(file, 40, 0));
+    test_refused(parse(file, sizeof file, &fault), TRN_BAD_FILE, &fault, "number of blobs");
+    trn_put_u64(file + 24, UINT64_MAX);
+    trn_put_u64(file + 40, trn_hash64(file, 40, 0));
+    test_refused(parse(file, sizeof file, &fault), TRN_BAD_FILE, &fault, "settings are cut off");
+}
+
+static void test_what_cannot_be_written_is_refused(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct trn_blob blobs[2] = {{.name = "a"}, {.name = "a"}};
+    trn_json *json = settings();
+    trn_json *array = trn_json_array();
+    terse_fault fault;
+    (void)state;
+    test_refused(trn_checkpoint_write(folder.path, 1, json, blobs, 2, &fault), TERSE_BAD_ARGUMENT,
+                 &fault, "stands twice");
+    blobs[1].name = "b\n";
+    test_refused(trn_checkpoint_write(folder.path, 1, json, blobs, 2, &fault), TERSE_BAD_ARGUMENT,
+                 &fault, "cannot be named");
+    test_refused(trn_checkpoint_write(folder.path, 1, array, blobs, 1, &fault), TERSE_BAD_ARGUMENT,
+                 &fault, "JSON object");
+    assert_int_equal(test_entries(&folder), 0);
+    trn_json_free(json);
+    trn_json_free(array);
+    test_folder_remove(&folder);
+}
+
+/* The step of the newest sound one, and a piece of the notes ("" for none at all). */
+static void expect_latest(const struct test_folder *folder, uint64_t step, const char *note)
+{
+    struct trn_checkpoint *checkpoint;
+    char *path;
+    char *notes;
+    terse_fault fault;
+    assert_int_equal(trn_checkpoint_latest(folder->path, &checkpoint, &path, &notes, &fault),
+                     TERSE_OK);
+    assert_int_equal(trn_checkpoint_step(checkpoint), step);
+    if (note[0])
+        assert_non_null(strstr(notes, note));
+    else
+        assert_null(notes);
+    trn_checkpoint_free(checkpoint);
+    free(path);
+    free(notes);
+}
+
+static void test_the_newest_sound_one_is_found(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct trn_checkpoint *checkpoint;
+    char *path;
+    char *notes;
+    terse_fault fault;
+    (void)state;
+    test_refused(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, &fault),
+                 TRN_NO_FILE, &fault, "there is no checkpoint");
+    assert_int_equal(write_step(&folder, 9, NULL), TERSE_OK);
+    assert_int_equal(write_step(&folder, 10, NULL), TERSE_OK);
+    test_put(&folder, "checkpoint-007.terse", "x", 1);
+    test_put(&folder, "checkpoint-11.terse.bak", "x", 1);
+    expect_latest(&folder, 10, "");
+    test_put(&folder, "checkpoint-200.terse", "TERSECKPxxx", 11);
+    expect_latest(&folder, 10, "checkpoint-200.terse: byte 11: the file ends in its head");
+    test_put(&folder, ".checkpoint-300.terse.abcdef", "x", 1);
+    assert_int_equal(unlink(test_path(&folder, "checkpoint-200.terse")), 0);
+    assert_int_equal(trn_checkpoint_prune(folder.path, 1, NULL), TERSE_OK);
+    assert_int_equal(test_entries(&folder), 3); /* step 10 and the two strangers */
+    expect_latest(&folder, 10, "");
+    test_put(&folder, "checkpoint-10.terse", "damaged", 7);
+    test_refused(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, &fault),
+                 TRN_NO_FILE, &fault, "not a checkpoint of terse");
+    test_folder_remove(&folder);
+}
+
+static void test_a_disk_that_fills_up_keeps_the_last_good(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct rlimit old;
+    terse_fault fault;
+    (void)state;
+    assert_int_equal(write_step(&folder, 1, NULL), TERSE_OK);
+    (void)signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+    for (rlim_t limit = 0; limit < 200; limit += 9) {
+        const struct rlimit small = {.rlim_cur = limit, .rlim_max = old.rlim_max};
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+        const terse_status status = write_step(&folder, 2, &fault);
+        assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+        test_refused(status, TRN_NO_FILE, &fault, "File too large");
+        assert_int_equal(test_entries(&folder), 1);
+        expect_latest(&folder, 1, "");
+    }
+    test_folder_remove(&folder);
+}
+
+/* A run that writes checkpoints as fast as it can, two kept. */
+static void write_for_ever(const struct test_folder *folder, uint64_t step)
+{
+    enum { LEN = 1 << 17 };
+    trn_json *json = settings();
+    uint64_t *values = malloc(LEN * sizeof *values);
+    for (;; step++) {
+        for (size_t i = 0; values && i < LEN; i++)
+            values[i] = step;
+        const struct trn_blob blob = {.name = "w", .bytes = values, .len = LEN * sizeof *values};
+        if (!values || trn_checkpoint_write(folder->path, step, json, &blob, 1, NULL) != TERSE_OK ||
+            trn_checkpoint_prune(folder->path, 2, NULL) != TERSE_OK)
+            _exit(1);
+    }
+}
+
+static void test_kill_leaves_the_last_good(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct test_random random = {test_seed()};
+    uint64_t last = 1;
+    (void)state;
+    assert_int_equal(write_step(&folder, 1, NULL), TERSE_OK);
+    for (int round = 0; round < 15; round++) {
+        struct trn_checkpoint *checkpoint;
+        char *path;
+        char *notes;
+        int status;
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            write_for_ever(&folder, last + 1);
+        (void)usleep((useconds_t)(test_next(&random) % 30000));
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status));
+        assert_int_equal(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, NULL),
+                         TERSE_OK);
+        assert_null(notes); /* not one that is half written */
+        assert_true(trn_checkpoint_step(checkpoint) >= last);
+        last = trn_checkpoint_step(checkpoint);
+        trn_checkpoint_free(checkpoint);
+        free(path);
+    }
+    print_message("steps reached: %llu\n", (unsigned long long)last);
+    assert_true(last > 1);
+    test_folder_remove(&folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_written_then_read),
+        cmocka_unit_test(test_every_damage_is_noticed),
+        cmocka_unit_test(test_every_rule_is_checked_behind_the_checksum),
+        cmocka_unit_test(test_refusals_say_why),
+        cmocka_unit_test(test_what_cannot_be_written_is_refused),
+        cmocka_unit_test(test_the_newest_sound_one_is_found),
+        cmocka_unit_test(test_a_disk_that_fills_up_keeps_the_last_good),
+        cmocka_unit_test(test_kill_leaves_the_last_good),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

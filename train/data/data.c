@@ -1,0 +1,234 @@
+#include "data/data.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "data/object.h"
+#include "data/read.h"
+
+typedef terse_status opener(struct trn_data *data, const char *where, uint64_t seed,
+                            terse_fault *fault);
+
+static const struct {
+    const char *name;
+    const char *where; /* what follows the colon, NULL: nothing */
+    opener *open;
+} sources[] = {
+    {"fashion", NULL, trn_open_fashion},
+    {"digits", NULL, trn_open_digits},
+    {"regression", NULL, trn_open_regression},
+    {"quadratic", NULL, trn_open_quadratic},
+    {"idx", "DIR", trn_open_idx},
+    {"cifar10", "DIR", trn_open_cifar10},
+    {"cifar100", "DIR", trn_open_cifar100},
+    {"agnews", "DIR", trn_open_agnews},
+    {"libsvm", "FILE", trn_open_libsvm},
+};
+enum { SOURCES = sizeof sources / sizeof sources[0], MOST_NAME = 32 };
+
+const char *trn_data_name(uint32_t index)
+{
+    static const char *const names[SOURCES] = {
+        "fashion",     "digits",       "regression", "quadratic",   "idx:DIR",
+        "cifar10:DIR", "cifar100:DIR", "agnews:DIR", "libsvm:FILE",
+    };
+    return index < SOURCES ? names[index] : NULL;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Letters to insert, remove or change to make `a` (len <= MOST_NAME) from `b`. */
+static size_t distance(const char *a, size_t len, const char *b)
+{
+    size_t row[MOST_NAME + 1];
+    for (size_t i = 0; i <= len; i++)
+        row[i] = i;
+    for (size_t j = 0; b[j]; j++) {
+        size_t corner = row[0];
+        row[0] = j + 1;
+        for (size_t i = 0; i < len; i++) {
+            const size_t change = corner + (a[i] != b[j]);
+            corner = row[i + 1];
+            row[i + 1] = least(change, least(row[i], row[i + 1]) + 1);
+        }
+    }
+    return row[len];
+}
+
+static terse_status unknown(const char *name, size_t len, terse_fault *fault)
+{
+    size_t best = 0;
+    size_t nearest = MOST_NAME;
+    for (size_t i = 0; i < SOURCES && len <= MOST_NAME; i++) {
+        const size_t d = distance(name, len, sources[i].name);
+        if (d < nearest) {
+            nearest = d;
+            best = i;
+        }
+    }
+    if (len > 0 && nearest <= 1 + strlen(sources[best].name) / 3)
+        return trn_fail(fault, TERSE_BAD_SPEC, "no data named '%.*s'; did you mean '%s'?", (int)len,
+                        name, trn_data_name((uint32_t)best));
+    return trn_fail(fault, TERSE_BAD_SPEC,
+                    "no data named '%.*s'; there are fashion, digits, regression, quadratic, "
+                    "idx:DIR, cifar10:DIR, cifar100:DIR, agnews:DIR, libsvm:FILE",
+                    (int)least(len, MOST_NAME), name);
+}
+
+static terse_status find(const char *name, size_t *index, const char **where, terse_fault *fault)
+{
+    const char *colon = strchr(name, ':');
+    const size_t len = colon ? (size_t)(colon - name) : strlen(name);
+    size_t i = 0;
+    while (i < SOURCES && (strlen(sources[i].name) != len || memcmp(sources[i].name, name, len)))
+        i++;
+    if (i == SOURCES)
+        return unknown(name, len, fault);
+    if (sources[i].where && (!colon || !colon[1]))
+        return trn_fail(fault, TERSE_BAD_SPEC, "where is it? write %s", trn_data_name((uint32_t)i));
+    if (!sources[i].where && colon)
+        return trn_fail(fault, TERSE_BAD_SPEC, "nothing follows '%s'", sources[i].name);
+    *index = i;
+    *where = colon ? colon + 1 : "";
+    return TERSE_OK;
+}
+
+terse_status trn_data_open(const char *name, uint64_t seed, struct trn_data **out,
+                           terse_fault *fault)
+{
+    size_t index;
+    const char *where;
+    terse_status status = find(name, &index, &where, fault);
+    if (status != TERSE_OK)
+        return status;
+    struct trn_data *data = calloc(1, sizeof *data);
+    char *copy = strdup(name);
+    if (!data || !copy) {
+        free(copy);
+        free(data);
+        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the data '%s'", name);
+    }
+    data->name = copy;
+    data->about.name = copy;
+    data->about.notes = data->notes;
+    status = sources[index].open(data, where, seed, fault);
+    if (status != TERSE_OK) {
+        trn_data_close(data);
+        return status;
+    }
+    for (int i = 0; i < TRN_SPLITS; i++)
+        data->about.count[i] = data->split[i].count;
+    *out = data;
+    return TERSE_OK;
+}
+
+void trn_examples_free(struct trn_examples *examples)
+{
+    free(examples->labels);
+    free(examples->targets);
+    free(examples->image_block);
+    free(examples->dense);
+    free(examples->row_at);
+    free(examples->columns);
+    free(examples->values);
+    free(examples->text);
+    free(examples->text_at);
+    *examples = (struct trn_examples){0};
+}
+
+void trn_data_close(struct trn_data *data)
+{
+    if (!data)
+        return;
+    for (int i = 0; i < TRN_SPLITS; i++)
+        trn_examples_free(&data->split[i]);
+    free(data->name);
+    free(data);
+}
+
+const struct trn_about *trn_data_about(const struct trn_data *data)
+{
+    return &data->about;
+}
+
+terse_status trn_data_load(const char *path, uint8_t **bytes, size_t *len, terse_fault *fault)
+{
+    const size_t path_len = strlen(path);
+    terse_status status = trn_file_read(path, bytes, len, fault);
+    if (status != TERSE_OK || path_len < 3 || strcmp(path + path_len - 3, ".gz") != 0)
+        return status;
+    const struct trn_bytes packed = {.name = path, .at = *bytes, .len = *len};
+    uint8_t *plain;
+    status = trn_gunzip(&packed, &plain, len, fault);
+    free(*bytes);
+    *bytes = status == TERSE_OK ? plain : NULL;
+    return status;
+}
+
+terse_status trn_data_count_classes(struct trn_data *data, terse_fault *fault)
+{
+    const struct trn_examples *train = &data->split[TRN_TRAIN];
+    const struct trn_examples *test = &data->split[TRN_TEST];
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < train->count; i++)
+        if (train->labels[i] > most)
+            most = train->labels[i];
+    for (uint32_t i = 0; i < test->count; i++)
+        if (test->labels[i] > most)
+            return trn_fail(fault, TRN_BAD_FILE,
+                            "%s: test example %u has label %u, the training set ends at %u",
+                            data->name, i, test->labels[i], most);
+    data->about.classes = most + 1;
+    return TERSE_OK;
+}
+
+static terse_status check(const struct trn_data *data, enum trn_split split,
+                          const uint32_t *examples, uint32_t count, const struct trn_text *text,
+                          const struct trn_place *out, terse_fault *fault)
+{
+    const struct trn_about *about = &data->about;
+    for (uint32_t i = 0; i < count; i++)
+        if (examples[i] >= data->split[split].count)
+            return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: there is no example %u", about->name,
+                            examples[i]);
+    if (out->x && about->kind == TRN_DATA_TEXT)
+        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: text has tokens, not floats", about->name);
+    if ((out->tokens || out->lengths) && about->kind != TRN_DATA_TEXT)
+        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: only text has tokens", about->name);
+    if (out->labels && about->classes == 0)
+        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: targets are numbers, there are no classes",
+                        about->name);
+    if ((out->tokens || out->lengths) &&
+        (!text || !out->tokens || !out->lengths || text->buckets < 4 || text->buckets > INT32_MAX ||
+         text->max_len == 0))
+        return trn_fail(fault, TERSE_BAD_ARGUMENT,
+                        "%s: tokens need room, lengths, at least 4 buckets and a maximum length",
+                        about->name);
+    return TERSE_OK;
+}
+
+terse_status trn_data_batch(const struct trn_data *data, enum trn_split split,
+                            const uint32_t *examples, uint32_t count,
+                            const struct trn_augment *augment, const struct trn_text *text,
+                            const struct trn_place *out, terse_fault *fault)
+{
+    const struct trn_examples *from = &data->split[split];
+    const terse_status status = check(data, split, examples, count, text, out, fault);
+    if (status != TERSE_OK)
+        return status;
+    if (out->x && data->about.kind == TRN_DATA_IMAGE)
+        trn_image_batch(data, from, examples, count, augment, out->x);
+    if (out->x && data->about.kind == TRN_DATA_VECTOR)
+        trn_vector_batch(data, from, examples, count, out->x);
+    if (out->tokens)
+        trn_text_batch(from, examples, count, text, out->tokens, out->lengths);
+    for (uint32_t i = 0; out->labels && i < count; i++)
+        out->labels[i] = from->labels[examples[i]];
+    for (uint32_t i = 0; out->targets && i < count; i++)
+        out->targets[i] =
+            from->targets ? from->targets[examples[i]] : (float)from->labels[examples[i]];
+    return TERSE_OK;
+}

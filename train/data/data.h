@@ -1,0 +1,93 @@
+/* Data to train on, by name.
+ *
+ *     fashion            Fashion-MNIST from the distribution's package dataset-fashion-mnist
+ *     digits             drawn digits, 28x28, made on the spot from the seed
+ *     regression         a linear law with noise, made on the spot
+ *     quadratic          least squares whose curvatures go from 1 to 0.01, without noise
+ *     idx:DIR            MNIST's four files, plain or .gz
+ *     cifar10:DIR        binary batches; those that are there
+ *     cifar100:DIR       train.bin, test.bin; the fine labels
+ *     agnews:DIR         train.csv, test.csv: class, title, description
+ *     libsvm:FILE        and FILE.t as the test set, or libsvm:FILE,test=FILE2
+ *
+ * After open nothing changes any more: any number of threads may ask for batches. */
+#ifndef TRN_DATA_H
+#define TRN_DATA_H
+
+#include <stdint.h>
+
+#include "files/fault.h"
+
+#define TRN_MAX_CHANNELS 4u
+
+enum trn_data_kind {
+    TRN_DATA_IMAGE,  /* channels x height x width floats */
+    TRN_DATA_VECTOR, /* features floats */
+    TRN_DATA_TEXT,   /* tokens */
+};
+
+enum trn_split { TRN_TRAIN, TRN_TEST, TRN_SPLITS };
+
+struct trn_data;
+
+struct trn_about {
+    const char *name; /* as it was asked for */
+    enum trn_data_kind kind;
+    uint32_t channels, height, width; /* of an image */
+    uint32_t features;                /* floats of an example: c*h*w of an image; 0 of a text */
+    uint32_t classes;                 /* 0: targets are real numbers */
+    uint32_t count[TRN_SPLITS];       /* examples; each at least 1 */
+    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; vectors: 0 */
+    float std[TRN_MAX_CHANNELS];      /* vectors: 1 */
+    const char *notes;                /* "3 of 5 training batches are there", or "" */
+};
+
+/* TERSE_BAD_SPEC: no such name (the nearest is suggested); TRN_NO_FILE: what is missing and how to
+ * get it; TRN_BAD_FILE: file, byte, reason. `seed` matters for generated data alone. */
+TERSE_CHECK terse_status trn_data_open(const char *name, uint64_t seed, struct trn_data **out,
+                                       terse_fault *fault);
+void trn_data_close(struct trn_data *data); /* NULL is fine */
+const struct trn_about *trn_data_about(const struct trn_data *data);
+
+/* Names for help texts: NULL past the last. */
+const char *trn_data_name(uint32_t index);
+
+/* Random crop (4 pixels of black around, then a window) and mirroring, drawn from (seed, epoch,
+ * example) alone: the same whoever asks. */
+struct trn_augment {
+    int crop;
+    int flip;
+    uint64_t seed;
+    uint64_t epoch;
+};
+
+enum trn_tokens {
+    TRN_WORDS,  /* words in order: 2 + hash mod (buckets - 2); 1 is never used, 0 is padding */
+    TRN_NGRAMS, /* words, then pairs of neighbours, each 1 + hash mod (buckets - 1); 0 is padding */
+};
+
+/* Text is lower-cased; a word is a run of letters, digits or bytes above 127. */
+struct trn_text {
+    enum trn_tokens tokens;
+    uint32_t buckets; /* >= 4: ids are 0 .. buckets-1 */
+    uint32_t max_len; /* >= 1: tokens of an example; further ones are dropped */
+};
+
+/* Where a batch goes; NULL members are not wanted. */
+struct trn_place {
+    float *x;          /* [count][features], normalised; image and vector */
+    int32_t *tokens;   /* [count][max_len], padded with 0; text */
+    uint32_t *lengths; /* [count], each 1 .. max_len (an empty text is one padding token) */
+    uint32_t *labels;  /* [count], < classes */
+    float *targets;    /* [count]; real targets, or the label as a number */
+};
+
+/* `augment` may be NULL; only images heed it. `text` may be NULL unless tokens are wanted.
+ * TERSE_BAD_ARGUMENT: an example past the end, or something this kind of data does not have. */
+TERSE_CHECK terse_status trn_data_batch(const struct trn_data *data, enum trn_split split,
+                                        const uint32_t *examples, uint32_t count,
+                                        const struct trn_augment *augment,
+                                        const struct trn_text *text, const struct trn_place *out,
+                                        terse_fault *fault);
+
+#endif

@@ -1,0 +1,72 @@
+/* The checkpoint file: named blobs and a JSON text of settings, versioned, checksummed, atomic.
+ *
+ *     offset  bytes  (all numbers little-endian)
+ *     0       8      "TERSECKP"
+ *     8       4      version, 1
+ *     12      4      number of blobs
+ *     16      8      step
+ *     24      8      bytes of the settings
+ *     32      ...    settings: a JSON object, then zeros up to a multiple of 8
+ *     ...            every blob: u32 kind, u32 worker, u64 bytes, u32 name bytes, u32 zero, name,
+ *                    zeros to 8, bytes, zeros to 8; ascending by (name, worker), none twice
+ *     last 8         XXH64 (seed 0) of everything before
+ *
+ * What a kind means is the writer's business. The file is canonical: equal contents, equal bytes.
+ */
+#ifndef TRN_CHECKPOINT_H
+#define TRN_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "files/file.h"
+#include "files/json.h"
+
+#define TRN_CHECKPOINT_VERSION 1u
+#define TRN_MAX_BLOB_NAME 255u
+
+struct trn_blob {
+    const char *name; /* 1 .. TRN_MAX_BLOB_NAME bytes, no control characters */
+    uint32_t kind;
+    uint32_t worker;
+    const void *bytes; /* as read: aligned to 8 bytes, belongs to the checkpoint */
+    uint64_t len;
+};
+
+/* Writes FOLDER/checkpoint-STEP.terse, atomically; an older one of that name is replaced.
+ * Blobs may come in any order; TERSE_BAD_ARGUMENT if two have the same name and worker.
+ * `settings` must print as an object. */
+TERSE_CHECK terse_status trn_checkpoint_write(const char *folder, uint64_t step,
+                                              const trn_json *settings,
+                                              const struct trn_blob *blobs, uint32_t count,
+                                              terse_fault *fault);
+
+struct trn_checkpoint;
+
+/* Everything is checked before anything is handed out: TRN_BAD_FILE (foreign, truncated, broken
+ * rule), TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM. */
+TERSE_CHECK terse_status trn_checkpoint_read(const char *path, struct trn_checkpoint **out,
+                                             terse_fault *fault);
+/* From memory; the bytes are copied. */
+TERSE_CHECK terse_status trn_checkpoint_parse(const struct trn_bytes *in,
+                                              struct trn_checkpoint **out, terse_fault *fault);
+void trn_checkpoint_free(struct trn_checkpoint *checkpoint); /* NULL is fine */
+
+uint64_t trn_checkpoint_step(const struct trn_checkpoint *checkpoint);
+const trn_json *trn_checkpoint_settings(const struct trn_checkpoint *checkpoint);
+uint32_t trn_checkpoint_count(const struct trn_checkpoint *checkpoint);
+const struct trn_blob *trn_checkpoint_at(const struct trn_checkpoint *checkpoint, uint32_t index);
+const struct trn_blob *trn_checkpoint_find(const struct trn_checkpoint *checkpoint,
+                                           const char *name, uint32_t worker); /* or NULL */
+
+/* The sound checkpoint of the largest step in a folder. Damaged ones are skipped, each with a line
+ * in *notes (NULL if there is nothing to say); the caller frees *path and *notes. TRN_NO_FILE when
+ * none is sound; then the fault tells the newest one's reason. */
+TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out,
+                                               char **path, char **notes, terse_fault *fault);
+/* Removes all but the newest `keep` (>= 1) of a folder, and what writers that were killed left
+ * behind (.checkpoint-*). Call it after a write has succeeded. */
+TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint32_t keep,
+                                              terse_fault *fault);
+
+#endif

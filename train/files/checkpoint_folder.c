@@ -1,0 +1,185 @@
+/* The checkpoints of a folder: which is the newest sound one, which are too old to keep. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "files/checkpoint.h"
+
+struct list {
+    uint64_t *steps;
+    size_t count;
+    size_t cap;
+};
+
+/* checkpoint-STEP.terse, the step written as this program writes it. */
+static int parse_name(const char *name, uint64_t *step)
+{
+    char again[64];
+    unsigned long long value;
+    if (sscanf(name, "checkpoint-%20llu.terse", &value) != 1)
+        return 0;
+    (void)snprintf(again, sizeof again, "checkpoint-%llu.terse", value);
+    *step = value;
+    return strcmp(name, again) == 0;
+}
+
+static int add(struct list *list, uint64_t step)
+{
+    if (list->count == list->cap) {
+        const size_t cap = list->cap ? list->cap * 2 : 16;
+        uint64_t *steps = realloc(list->steps, cap * sizeof *steps);
+        if (!steps)
+            return 0;
+        list->steps = steps;
+        list->cap = cap;
+    }
+    list->steps[list->count++] = step;
+    return 1;
+}
+
+static int compare_down(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* Steps in the folder, the largest first; the caller frees list->steps. */
+static terse_status list_steps(const char *folder, struct list *list, terse_fault *fault)
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    int is_complete = 1;
+    *list = (struct list){0};
+    if (!entries)
+        return trn_fail_errno(fault, "open the folder", folder, errno);
+    while (is_complete && (entry = readdir(entries)) != NULL) {
+        uint64_t step;
+        if (parse_name(entry->d_name, &step))
+            is_complete = add(list, step);
+    }
+    (void)closedir(entries);
+    if (!is_complete) {
+        free(list->steps);
+        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to list '%s'", folder);
+    }
+    if (list->count > 0)
+        qsort(list->steps, list->count, sizeof *list->steps, compare_down);
+    return TERSE_OK;
+}
+
+static char *path_of(const char *folder, uint64_t step)
+{
+    char name[64];
+    (void)snprintf(name, sizeof name, "checkpoint-%llu.terse", (unsigned long long)step);
+    return trn_path_join(folder, name);
+}
+
+static int add_note(char **notes, const char *text)
+{
+    const size_t old = *notes ? strlen(*notes) : 0;
+    const size_t cap = old + strlen(text) + sizeof "skipped \n";
+    char *longer = realloc(*notes, cap);
+    if (!longer)
+        return 0;
+    (void)snprintf(longer + old, cap - old, "skipped %s\n", text);
+    *notes = longer;
+    return 1;
+}
+
+/* Tries the steps one by one. On failure *notes is freed and the first fault kept. */
+static terse_status try_all(const char *folder, const struct list *list,
+                            struct trn_checkpoint **out, char **path, char **notes,
+                            terse_fault *fault)
+{
+    terse_fault first = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        terse_fault now = {0};
+        char *candidate = path_of(folder, list->steps[i]);
+        if (!candidate)
+            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", folder);
+        const terse_status status = trn_checkpoint_read(candidate, out, &now);
+        if (status == TERSE_OK) {
+            *path = candidate;
+            return TERSE_OK;
+        }
+        free(candidate);
+        if (status == TERSE_NO_MEMORY || !add_note(notes, now.text))
+            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", folder);
+        if (i == 0)
+            first = now;
+    }
+    if (list->count == 0)
+        return trn_fail(fault, TRN_NO_FILE, "there is no checkpoint in '%s'", folder);
+    if (fault)
+        *fault = first;
+    return TRN_NO_FILE;
+}
+
+terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out, char **path,
+                                   char **notes, terse_fault *fault)
+{
+    struct list list;
+    char *said = NULL;
+    terse_status status = list_steps(folder, &list, fault);
+    if (status != TERSE_OK)
+        return status;
+    status = try_all(folder, &list, out, path, &said, fault);
+    free(list.steps);
+    if (status == TERSE_OK)
+        *notes = said;
+    else
+        free(said);
+    return status;
+}
+
+/* ".checkpoint-STEP.terse.XXXXXX": a writer that was killed. */
+static int is_leftover(const char *name)
+{
+    static const char start[] = ".checkpoint-";
+    static const char middle[] = ".terse.";
+    const size_t digits = strncmp(name, start, sizeof start - 1) == 0
+                              ? strspn(name + sizeof start - 1, "0123456789")
+                              : 0;
+    const char *rest = name + (digits ? sizeof start - 1 + digits : 0);
+    return digits > 0 && strncmp(rest, middle, sizeof middle - 1) == 0 &&
+           strlen(rest) == sizeof middle - 1 + 6;
+}
+
+static terse_status remove_leftovers(const char *folder, terse_fault *fault)
+{
+    DIR *entries = opendir(folder);
+    struct dirent *entry;
+    terse_status status = TERSE_OK;
+    if (!entries)
+        return trn_fail_errno(fault, "open the folder", folder, errno);
+    while ((entry = readdir(entries)) != NULL)
+        if (is_leftover(entry->d_name) && unlinkat(dirfd(entries), entry->d_name, 0) != 0 &&
+            errno != ENOENT)
+            status = trn_fail_errno(fault, "remove", entry->d_name, errno);
+    (void)closedir(entries);
+    return status;
+}
+
+terse_status trn_checkpoint_prune(const char *folder, uint32_t keep, terse_fault *fault)
+{
+    struct list list;
+    if (keep == 0)
+        return trn_fail(fault, TERSE_BAD_ARGUMENT, "at least one checkpoint is kept");
+    terse_status status = list_steps(folder, &list, fault);
+    if (status != TERSE_OK)
+        return status;
+    for (size_t i = keep; i < list.count && status == TERSE_OK; i++) {
+        char *path = path_of(folder, list.steps[i]);
+        if (!path)
+            status = trn_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
+        else if (unlink(path) != 0 && errno != ENOENT)
+            status = trn_fail_errno(fault, "remove", path, errno);
+        free(path);
+    }
+    free(list.steps);
+    return status == TERSE_OK ? remove_leftovers(folder, fault) : status;
+}

@@ -1,0 +1,49 @@
+#include "files/fault.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_PATH = 100 }; /* of a path in a message: the end says more than the beginning */
+
+static const char *tail(const char *file, const char **dots)
+{
+    const size_t len = strlen(file);
+    *dots = len > MOST_PATH ? "..." : "";
+    return len > MOST_PATH ? file + (len - MOST_PATH) : file;
+}
+
+void trn_note(terse_fault *fault, const char *format, ...)
+{
+    va_list arguments;
+    if (!fault)
+        return;
+    va_start(arguments, format);
+    fault->offset = 0;
+    fault->rank = -1;
+    (void)vsnprintf(fault->text, sizeof fault->text, format, arguments);
+    va_end(arguments);
+}
+
+void trn_note_at(terse_fault *fault, const char *file, uint64_t offset, const char *format, ...)
+{
+    va_list arguments;
+    char reason[sizeof fault->text];
+    const char *dots;
+    if (!fault)
+        return;
+    va_start(arguments, format);
+    (void)vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    const char *name = tail(file, &dots);
+    trn_note(fault, "%s%s: byte %llu: %.*s", dots, name, (unsigned long long)offset,
+             (int)(sizeof fault->text - MOST_PATH - 32), reason);
+    fault->offset = offset;
+}
+
+void trn_note_errno(terse_fault *fault, const char *what, const char *file, int number)
+{
+    const char *dots;
+    const char *name = tail(file, &dots);
+    trn_note(fault, "cannot %s '%s%s': %s", what, dots, name, strerror(number));
+}

@@ -1,0 +1,34 @@
+/* How train/ tells a failure: a terse_status and one line in a terse_fault.
+ *
+ * Files have their own names for three statuses, so that callers can choose an exit code:
+ *   TERSE_BAD_SPEC   the name of something (data, shard) cannot be read: fix the command
+ *   TRN_NO_FILE      a file is not there, cannot be read or written: the line ends with the reason
+ *   TRN_BAD_FILE     a file is not what it claims to be: "FILE: byte N: reason", and fault.offset
+ * beside TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM, TERSE_MISMATCH and TERSE_NO_MEMORY as they are. */
+#ifndef TRN_FAULT_H
+#define TRN_FAULT_H
+
+#include <stdint.h>
+
+#include <terse/status.h>
+
+#define TRN_NO_FILE TERSE_BROKEN
+#define TRN_BAD_FILE TERSE_BAD_FRAME
+
+__attribute__((format(printf, 2, 3))) void trn_note(terse_fault *fault, const char *format, ...);
+
+/* "FILE: byte OFFSET: reason"; a long path loses its beginning, never the reason. */
+__attribute__((format(printf, 4, 5))) void trn_note_at(terse_fault *fault, const char *file,
+                                                       uint64_t offset, const char *format, ...);
+
+/* "cannot WHAT 'FILE': strerror(number)" */
+void trn_note_errno(terse_fault *fault, const char *what, const char *file, int number);
+
+/* return trn_fail(fault, TERSE_BAD_SPEC, "no data named '%s'", name); */
+#define trn_fail(fault, status, ...) ((void)trn_note((fault), __VA_ARGS__), (status))
+#define trn_refuse(fault, status, file, ...) \
+    ((void)trn_note_at((fault), (file), __VA_ARGS__), (status))
+#define trn_fail_errno(fault, what, file, number) \
+    ((void)trn_note_errno((fault), (what), (file), (number)), TRN_NO_FILE)
+
+#endif
