@@ -23,6 +23,7 @@ extern const struct command cmd_inspect;
 extern const struct command cmd_report;
 extern const struct command cmd_bench;
 extern const struct command cmd_info;
+extern const struct command cmd_train; /* where the networks are */
 
 /* Every command, in the order of `terse help`; NULL ends it. */
 extern const struct command *const command_table[];

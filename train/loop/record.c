@@ -28,8 +28,8 @@ struct trn_record {
     uint64_t said_total;
 };
 
-static const char *const station_names[TERSE_STATIONS] = {
-    "memory", "encode", "wire", "group", "combine", "decode", "update"};
+static const char *const station_names[TERSE_STATIONS] = {"memory",  "encode", "wire",  "group",
+                                                          "combine", "decode", "update"};
 
 /* ---- settings ---- */
 
