@@ -10,6 +10,7 @@ enum {
     MUST = 1,         /* the key must be there */
     NULLABLE = 2,     /* null is NaN: a loss that overflowed */
     NOT_NEGATIVE = 4, /* sizes and times */
+    PART = 8,         /* 0..1 */
     MOST_TENSORS = 1 << 16
 };
 
@@ -55,7 +56,7 @@ static const struct field evaluation_fields[] = {
     EVALUATION(epoch, 0),
     EVALUATION(seconds, MUST | NOT_NEGATIVE),
     EVALUATION(loss, NULLABLE),
-    EVALUATION(accuracy, NULLABLE),
+    EVALUATION(accuracy, NULLABLE | NOT_NEGATIVE | PART),
     EVALUATION(bytes_said_total, NULLABLE | NOT_NEGATIVE),
     EVALUATION(phi_gradient, NULLABLE),
     EVALUATION(phi_noise, NULLABLE),
@@ -63,7 +64,7 @@ static const struct field evaluation_fields[] = {
 };
 
 static const struct field end_fields[] = {
-    END(step, NOT_NEGATIVE), END(loss, NULLABLE), END(accuracy, NULLABLE),
+    END(step, NOT_NEGATIVE), END(loss, NULLABLE), END(accuracy, NULLABLE | NOT_NEGATIVE | PART),
     END(seconds, NULLABLE),  {NULL, 0, 0},
 };
 
@@ -104,7 +105,8 @@ static const char *read_number(const cJSON *value, int rules, double *out)
     if (!cJSON_IsNumber(value)) {
         return "has something else where a number must be";
     }
-    if (!isfinite(value->valuedouble) || (rules & NOT_NEGATIVE && value->valuedouble < 0)) {
+    if (!isfinite(value->valuedouble) || (rules & NOT_NEGATIVE && value->valuedouble < 0) ||
+        (rules & PART && value->valuedouble > 1)) {
         return "has a number out of range";
     }
     *out = value->valuedouble;

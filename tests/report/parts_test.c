@@ -80,6 +80,7 @@ static void reading_stops_at_the_first_bad_line(void **state)
         {STEP("10", "2", "1"), "earlier step"},
         {STEP("20", "0.5", "1"), "back in time"},
         {"{\"kind\":\"evaluation\",\"step\":5,\"seconds\":2}\n", "earlier step"},
+        {"{\"kind\":\"evaluation\",\"step\":10,\"seconds\":2,\"accuracy\":91}\n", "out of range"},
         {"{\"kind\":\"end\"}\n", "no status"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
