@@ -39,7 +39,7 @@ struct field {
 
 static const struct field step_fields[] = {
     STEP(step, MUST | NOT_NEGATIVE),
-    STEP(epoch, 0),
+    STEP(epoch, NULLABLE),
     STEP(seconds, MUST | NOT_NEGATIVE),
     STEP(loss, MUST | NULLABLE),
     STEP(lr, NULLABLE),
@@ -53,7 +53,7 @@ static const struct field step_fields[] = {
 
 static const struct field evaluation_fields[] = {
     EVALUATION(step, MUST | NOT_NEGATIVE),
-    EVALUATION(epoch, 0),
+    EVALUATION(epoch, NULLABLE),
     EVALUATION(seconds, MUST | NOT_NEGATIVE),
     EVALUATION(loss, NULLABLE),
     EVALUATION(accuracy, NULLABLE | NOT_NEGATIVE | PART),
@@ -64,8 +64,11 @@ static const struct field evaluation_fields[] = {
 };
 
 static const struct field end_fields[] = {
-    END(step, NOT_NEGATIVE), END(loss, NULLABLE), END(accuracy, NULLABLE | NOT_NEGATIVE | PART),
-    END(seconds, NULLABLE),  {NULL, 0, 0},
+    END(step, NULLABLE | NOT_NEGATIVE),
+    END(loss, NULLABLE),
+    END(accuracy, NULLABLE | NOT_NEGATIVE | PART),
+    END(seconds, NULLABLE),
+    {NULL, 0, 0},
 };
 
 static const struct field run_fields[] = {

@@ -231,7 +231,7 @@ static void *read_on(void *context)
         before = cursor;
     }
     free(line);
-    reading->wrong += cursor != 50000; /* the last line arrives */
+    reading->wrong += cursor != 50000; /* the last line arrives, without another push */
     return NULL;
 }
 
@@ -245,10 +245,9 @@ static void readers_do_not_disturb(void **state)
         readings[i].history = history;
         assert_int_equal(pthread_create(&threads[i], NULL, read_on, &readings[i]), 0);
     }
-    for (int i = 0; i < 50000; i++) {
-        assert_true(rep_history_push(history, "12345678", 8, 1));
+    for (int taken = 0; taken < 50000;) {
+        taken += rep_history_push(history, "12345678", 8, 1);
     }
-    rep_history_flush(history);
     for (int i = 0; i < 3; i++) {
         atomic_store(&readings[i].stop, 1);
         assert_int_equal(pthread_join(threads[i], NULL), 0);

@@ -298,12 +298,20 @@ class Report(Page):
                 line.replace('"loss":', '"loss":null,"was":') for line in lines[:8]] + ["{"])):
             with open(os.path.join(folder, "metrics.jsonl"), "w", encoding="utf-8") as file:
                 file.write("".join(line + "\n" for line in kept))
-        self.show([one, none, broken])
+        alone, = self.runs("topk:keep=0.01", steps=100, every=10)  # one worker says nothing
+        with open(os.path.join(alone, "metrics.jsonl"), encoding="utf-8") as file:
+            silent = [json.loads(line) for line in file]
+        for line in silent:
+            line.update({key: 0 for key in line if key.startswith("bytes")})
+        with open(os.path.join(alone, "metrics.jsonl"), "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in silent))
+        self.show([one, none, broken, alone])
         self.assertIn("no complete JSON object", self.browser.text("#notes"))
         for axis in ("step", "bytes", "seconds", "link"):
             choose_axis(self.browser, axis)
             self.browser.run("document.querySelector('#log-x').click()")
         self.assertFalse("NaN" in self.browser.run("return document.querySelector('main').innerHTML"))
+        self.assertFalse("Infinity" in self.browser.text("main"))
         self.show([none])
         self.assertEqual(self.browser.run(OVERLAPS), [])
 
