@@ -4,7 +4,7 @@ import unittest
 
 from support import Case, USAGE
 
-COMMANDS = ("demo", "codecs", "encode", "decode", "inspect", "bench", "info", "help")
+COMMANDS = ("demo", "codecs", "encode", "decode", "inspect", "report", "bench", "info", "help")
 
 
 class Help(Case):
