@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <net/net.h>
+#include "net/net.h"
 
 static double cpu_seconds(void)
 {
