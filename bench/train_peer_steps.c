@@ -48,6 +48,17 @@ static int answer(struct trn_net *net, const struct trn_batch *batch)
     return status != TERSE_OK;
 }
 
+static void fill(float *values, size_t words, uint32_t *labels, uint32_t batch, uint32_t outputs)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < words; i++) {
+        state = state * 1664525u + 1013904223u;
+        values[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
+    }
+    for (uint32_t i = 0; i < batch; i++)
+        labels[i] = i % outputs;
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 7)
@@ -65,16 +76,11 @@ int main(int argc, char **argv)
     struct trn_net *net = NULL;
     terse_fault fault = {0};
     int result = 1;
+    if (values && labels)
+        fill(values, words, labels, batch, input.outputs);
     if (!values || !labels)
-        return 1;
-    uint32_t state = 1;
-    for (size_t i = 0; i < words; i++) {
-        state = state * 1664525u + 1013904223u;
-        values[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
-    }
-    for (uint32_t i = 0; i < batch; i++)
-        labels[i] = i % input.outputs;
-    if (trn_net_create(argv[1], &input, batch, 1, &net, &fault) == TERSE_OK)
+        fprintf(stderr, "train_peer_steps: no memory\n");
+    else if (trn_net_create(argv[1], &input, batch, 1, &net, &fault) == TERSE_OK)
         result =
             answer(net, &(struct trn_batch){.count = batch, .values = values, .labels = labels});
     else
