@@ -24,9 +24,9 @@ static uint32_t number(const char *text)
 
 static int answer(struct trn_net *net, const struct trn_batch *batch)
 {
-    const size_t count = (size_t)terse_layout_count(trn_net_layout(net));
-    float *weights = malloc(count * sizeof *weights);
-    float *gradient = malloc(count * sizeof *gradient);
+    const uint64_t count = terse_layout_count(trn_net_layout(net));
+    float *weights = trn_floats_create(count);
+    float *gradient = trn_floats_create(count);
     terse_fault fault = {0};
     terse_status status = weights && gradient ? TERSE_OK : TERSE_NO_MEMORY;
     if (status == TERSE_OK)
@@ -41,8 +41,8 @@ static int answer(struct trn_net *net, const struct trn_batch *batch)
         printf("%.9f %.6f\n", cpu_seconds() - start, loss);
         (void)fflush(stdout);
     }
-    free(weights);
-    free(gradient);
+    trn_floats_destroy(weights);
+    trn_floats_destroy(gradient);
     if (status != TERSE_OK)
         fprintf(stderr, "train_peer_steps: %s: %s\n", terse_status_text(status), fault.text);
     return status != TERSE_OK;
