@@ -30,6 +30,7 @@ MAY_INCLUDE = {
 OUTSIDE = ("cli", "report", "mpi", "bench", "examples", "tests/install", "train/net")
 # A part of the command may be made of others: "report/run.h", "train/loop/train.h".
 PARTS = {"cli": ("report", "train")}
+SEE_TRAIN = ("cli", "bench")  # and the nouns of train/ ("net/net.h")
 
 # Headers of the C library, POSIX and the compiler; any other <header> is a third party's.
 SYSTEM = re.compile(
@@ -114,6 +115,8 @@ def outside_sees_public_headers(files):
         if not is_within(path, OUTSIDE):
             continue
         for kind, header in includes(path):
+            if path.split("/")[0] in SEE_TRAIN and os.path.exists(os.path.join(ROOT, "train", header)):
+                continue
             beside = os.path.join(os.path.dirname(path), header)
             top = "/".join(path.split("/")[:-1])
             if header.split("/")[0] in PARTS.get(path.split("/")[0], ()):
