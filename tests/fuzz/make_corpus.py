@@ -9,6 +9,8 @@ import pathlib
 import struct
 import sys
 
+import corpus_train
+
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
 # number in the registry, name, parameter bytes as in a frame
@@ -67,6 +69,7 @@ def main():
                              for folder in ("frames", "refuse")
                              for path in sorted((GOLDEN / folder).glob("*.terse"))],
               "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS)]}
+    corpus.update(corpus_train.corpus())
     for target in ("decode", "round_trip", "levels"):
         corpus[target] = list(subjects())
     for target, inputs in corpus.items():

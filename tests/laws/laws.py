@@ -20,6 +20,11 @@ MAY_INCLUDE = {
     "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
     "exchange": {"base", "kernels", "layout", "codec", "wire", "group", "combine"},
 }
+# The same within train/, which sees the library as its users do.
+TRAIN_MAY_INCLUDE = {
+    "files": set(),
+    "data": {"files"},
+}
 # These see the library as its users do.
 OUTSIDE = ("cli", "mpi", "bench", "examples", "tests/install")
 
@@ -111,6 +116,20 @@ def outside_sees_public_headers(files):
                 yield '%s: "%s" is not beside it in %s/' % (path, header, top)
 
 
+def train_layers(files):
+    for path in filter(is_c, files):
+        parts = path.split("/")
+        if parts[0] != "train":
+            continue
+        if parts[1] not in TRAIN_MAY_INCLUDE:
+            yield "%s: the folder train/%s has no place among the layers" % (path, parts[1])
+            continue
+        for kind, header in includes(path):
+            folder = header.split("/")[0]
+            if kind == '"' and folder != parts[1] and folder not in TRAIN_MAY_INCLUDE[parts[1]]:
+                yield '%s: must not include "%s"' % (path, header)
+
+
 def public_headers_include_public_headers(files):
     for path in filter(is_c, files):
         if is_within(path, ("include",)):
@@ -129,8 +148,8 @@ def third_party_headers_have_one_place(files):
                 continue
             if path.startswith("tests/") and header in IN_TESTS_TOO:
                 continue
-            places.setdefault(header, []).append(path)
-    for header, paths in places.items():
+            places.setdefault((path.split("/")[0], header), []).append(path)
+    for (_, header), paths in places.items():
         if header in IN_TESTS_TOO or len(paths) > 1:
             yield "<%s> is included by %s" % (header, ", ".join(paths))
 
@@ -186,7 +205,7 @@ def no_machine_paths(files):
 
 
 def sources_are_listed(files):
-    for top in ("src", "cli"):
+    for top in ("src", "cli", "train/files", "train/data"):
         listed = read(top + "/CMakeLists.txt")
         for path in files:
             if path.startswith(top + "/") and path.endswith(".c"):
@@ -227,7 +246,9 @@ LAWS = (
     ("base <- kernels <- layout <- codec, wire, group <- combine <- exchange", layers),
     ("public headers include public headers", public_headers_include_public_headers),
     ("cli, mpi, bench, examples see only <terse/...>", outside_sees_public_headers),
-    ("each third-party header has one place", third_party_headers_have_one_place),
+    ("train: files <- data, and <terse/...>", train_layers),
+    ("each third-party header has one place in src, cli, train, ...",
+     third_party_headers_have_one_place),
     ("functions are at most %d lines, %d in kernels" % (MAX_FUNCTION, MAX_KERNEL),
      functions_are_short),
     ("files are at most %d lines" % MAX_FILE, files_are_short),
