@@ -53,7 +53,7 @@ def walk():
     """Every file of the project, as a path from its root."""
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if f not in (".git", "build", "__pycache__"))
-        for file in sorted(files):
+        for file in sorted(set(files) - {".git"}):  # a file, in a worktree of git
             yield os.path.relpath(os.path.join(folder, file), ROOT)
 
 
