@@ -26,6 +26,12 @@ MAY_INCLUDE = {
     "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "exchange",
                "point", "direction", "memory", "update"},
 }
+# The same within train/, which sees the library as its users do.
+TRAIN_MAY_INCLUDE = {
+    "files": set(),
+    "data": {"files"},
+    "loop": {"files", "data", "net"},
+}
 # These see the library as its users do.
 OUTSIDE = ("cli", "report", "mpi", "bench", "examples", "tests/install", "train/net")
 # A part of the command may be made of others: "report/run.h", "train/loop/train.h".
@@ -58,7 +64,7 @@ def walk():
     """Every file of the project, as a path from its root."""
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if f not in (".git", "build", "__pycache__"))
-        for file in sorted(files):
+        for file in sorted(set(files) - {".git"}):  # a file, in a worktree of git
             yield os.path.relpath(os.path.join(folder, file), ROOT)
 
 
@@ -123,6 +129,20 @@ def outside_sees_public_headers(files):
                 beside = header
             if kind == '"' and (".." in header or not os.path.exists(os.path.join(ROOT, beside))):
                 yield '%s: "%s" is not beside it in %s/' % (path, header, top)
+
+
+def train_layers(files):
+    for path in filter(is_c, files):
+        parts = path.split("/")
+        if parts[0] != "train" or is_within(path, OUTSIDE):
+            continue
+        if parts[1] not in TRAIN_MAY_INCLUDE:
+            yield "%s: the folder train/%s has no place among the layers" % (path, parts[1])
+            continue
+        for kind, header in includes(path):
+            folder = header.split("/")[0]
+            if kind == '"' and folder != parts[1] and folder not in TRAIN_MAY_INCLUDE[parts[1]]:
+                yield '%s: must not include "%s"' % (path, header)
 
 
 def public_headers_include_public_headers(files):
@@ -249,6 +269,7 @@ LAWS = (
     ("public headers include public headers", public_headers_include_public_headers),
     ("cli, report, mpi, bench, examples, train/net see only <terse/...>",
      outside_sees_public_headers),
+    ("train: files <- data, net <- loop, and <terse/...>", train_layers),
     ("each third-party header has one place in a part", third_party_headers_have_one_place),
     ("functions are at most %d lines, %d in kernels" % (MAX_FUNCTION, MAX_KERNEL),
      functions_are_short),

@@ -57,8 +57,8 @@ trn_json *trn_record_settings(const struct trn_worker *worker)
     return json;
 }
 
-static terse_status write_run(const struct trn_worker *worker, const char *folder,
-                              terse_fault *fault)
+/* What run.json holds; as a line for those who watch it has a kind. */
+static trn_json *describe_run(const struct trn_worker *worker)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *level = "";
@@ -77,6 +77,14 @@ static terse_status write_run(const struct trn_worker *worker, const char *folde
     trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
     trn_json_put_text(json, "data_notes", trn_data_about(worker->run->data)->notes);
     trn_json_put(json, "tensors", tensors);
+    trn_json_put_text(json, "kind", "run");
+    return json;
+}
+
+static terse_status write_run(const struct trn_worker *worker, const char *folder,
+                              terse_fault *fault)
+{
+    trn_json *const json = describe_run(worker);
     char *const path = trn_path_join(folder, "run.json");
     const terse_status status = path ? trn_json_write(path, json, fault)
                                      : trn_fail(fault, TERSE_NO_MEMORY, "out of memory");
@@ -110,6 +118,11 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
     if (!record)
         return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     record->every = worker->steps / LINES + 1;
+    if (worker->run->watch->line) {
+        trn_json *const about = describe_run(worker);
+        worker->run->watch->line(worker->run->watch->context, about);
+        trn_json_free(about);
+    }
     return worker->run->settings->out ? open_folder(worker, record) : TERSE_OK;
 }
 
