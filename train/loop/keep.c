@@ -304,6 +304,10 @@ terse_status trn_worker_restore(struct trn_worker *worker)
             statistics, count * sizeof(float));
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
+    const trn_json *const kept = trn_checkpoint_settings(checkpoint);
+    (void)trn_json_get_real(kept, "seconds", &worker->result.seconds);
+    (void)trn_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
+    (void)trn_json_get_u64(kept, "bytes_dense", &worker->result.bytes_dense);
     worker->step = terse_method_steps_done(worker->method);
     worker->result.steps = worker->step;
     tell_of_workers(worker, (uint32_t)old_workers);

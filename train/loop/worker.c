@@ -287,6 +287,7 @@ static terse_status loop(struct trn_worker *worker)
 {
     const struct trn_settings *const settings = worker->run->settings;
     const uint64_t first = worker->step;
+    const double before = worker->result.seconds;
     uint64_t kept = first;
     uint64_t evaluated = UINT64_MAX;
     terse_status status = TERSE_OK;
@@ -315,8 +316,8 @@ static terse_status loop(struct trn_worker *worker)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
                             settings->accumulate * worker->run->workers;
-    if (worker->result.seconds > 0)
-        worker->result.examples_per_second = examples / worker->result.seconds;
+    if (worker->result.seconds > before)
+        worker->result.examples_per_second = examples / (worker->result.seconds - before);
     return status;
 }
 
