@@ -18,7 +18,8 @@ const struct command cmd_methods = {
     .usage = "terse methods [NAME | SPEC] [--json]",
     .help = "A method is named by a SPEC: NAME, or NAME:key=value,key=value; or composed of its\n"
             "stations: codec=SPEC with direction=, memory=, combine=, update=. Bytes are counted\n"
-            "in one real exchange of local workers, one tensor of 1000 x 1000.\n\n"
+            "in one real exchange of local workers with independent gradients, one tensor of 1000 "
+            "x 1000.\n\n"
             "Options\n"
             "  --json   print JSON\n\n"
             "Examples\n"
@@ -56,7 +57,8 @@ static int refuse(const char *spec, int composed, terse_status status, const ter
     char subject[256];
     snprintf(subject, sizeof subject, "method '%s'", spec);
     int code = say_status(subject, status, fault);
-    if (status == TERSE_BAD_SPEC && !composed && fault->offset < strlen(spec)) {
+    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 &&
+        fault->offset < strlen(spec)) {
         say_note("  %s\n  %*s^", spec, (int)fault->offset, "");
     }
     return code;

@@ -11,6 +11,7 @@
 enum {
     SAMPLE_COUNT = METHOD_SAMPLE_ROWS * METHOD_SAMPLE_COLS,
     SEED = 1,
+    SHIFT = 16,   /* floats from one worker's gradient to the next: a cache line */
     STEPS = 1000, /* of the whole training, for rules that share bits out over it */
     LONGEST_SPEC = 4096,
 };
@@ -19,7 +20,7 @@ int method_sample_create(struct method_sample *sample)
 {
     static const uint64_t dims[2] = {METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS};
     *sample = (struct method_sample){0};
-    sample->gradient = machine_floats(SAMPLE_COUNT);
+    sample->gradient = machine_floats(SAMPLE_COUNT + SHIFT * TERSE_MAX_LOCAL_WORKERS);
     sample->start = machine_floats(SAMPLE_COUNT);
     if (sample->gradient == NULL || sample->start == NULL ||
         terse_layout_create(&sample->layout) != TERSE_OK ||
@@ -27,7 +28,7 @@ int method_sample_create(struct method_sample *sample)
         method_sample_destroy(sample);
         return say_error(CLI_MACHINE, "out of memory");
     }
-    normal_fill(sample->gradient, SAMPLE_COUNT, SEED);
+    normal_fill(sample->gradient, SAMPLE_COUNT + SHIFT * TERSE_MAX_LOCAL_WORKERS, SEED);
     normal_fill(sample->start, SAMPLE_COUNT, SEED + 1);
     return CLI_OK;
 }
@@ -116,7 +117,7 @@ static terse_status step_once(const struct method_sample *sample, const char *sp
     uint32_t workers = out->workers;
     for (uint32_t i = 0; i < workers; i++) {
         memcpy(weights[i], sample->start, SAMPLE_COUNT * sizeof **weights);
-        gradients[i] = sample->gradient;
+        gradients[i] = sample->gradient + (size_t)SHIFT * i;
     }
     terse_status status =
         terse_method_create_all(spec, workers, sample->layout, weights, &options, methods, fault);

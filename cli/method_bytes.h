@@ -7,13 +7,13 @@
 
 #include <terse/terse.h>
 
-/* The sample: one tensor of this shape, normal floats, the same on all workers. */
+/* The sample: one tensor of this shape; normal floats, on every worker others. */
 enum { METHOD_SAMPLE_ROWS = 1000, METHOD_SAMPLE_COLS = 1000 };
 
 struct method_sample {
     terse_layout *layout;
-    float *gradient;
-    float *start; /* weights before the step */
+    float *gradient; /* worker k's begins k cache lines further on */
+    float *start;    /* weights before the step */
 };
 
 /* What a worker sends in one exchange, on average over the workers. */
