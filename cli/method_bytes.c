@@ -108,15 +108,17 @@ terse_status method_sample_settle(const struct method_sample *sample, const char
     return status;
 }
 
-static terse_status step_once(const struct method_sample *sample, const char *spec,
-                              float *const *weights, struct method_bytes *out, terse_fault *fault)
+static terse_status step_once(const struct method_sample *sample, const char *spec, float *all,
+                              struct method_bytes *out, terse_fault *fault)
 {
     terse_method *methods[TERSE_MAX_LOCAL_WORKERS];
     terse_method_report reports[TERSE_MAX_LOCAL_WORKERS];
     const float *gradients[TERSE_MAX_LOCAL_WORKERS];
+    float *weights[TERSE_MAX_LOCAL_WORKERS];
     uint32_t workers = out->workers;
     for (uint32_t i = 0; i < workers; i++) {
-        memcpy(weights[i], sample->start, SAMPLE_COUNT * sizeof **weights);
+        weights[i] = all + (size_t)i * SAMPLE_COUNT;
+        memcpy(weights[i], sample->start, SAMPLE_COUNT * sizeof *all);
         gradients[i] = sample->gradient + (size_t)SHIFT * i;
     }
     terse_status status =
@@ -139,21 +141,15 @@ terse_status method_bytes_count(const struct method_sample *sample, const char *
                                 uint32_t workers, struct method_bytes *out, terse_fault *fault)
 {
     char spec[LONGEST_SPEC];
-    float *weights[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    terse_status status = TERSE_OK;
+    float *all = machine_floats((uint64_t)workers * SAMPLE_COUNT);
+    if (all == NULL) {
+        return TERSE_NO_MEMORY;
+    }
     snprintf(spec, sizeof spec, "%s", complete);
     set_value(spec, "every", '1');
     set_value(spec, "warmup", '0');
     *out = (struct method_bytes){.workers = workers};
-    for (uint32_t i = 0; i < workers && status == TERSE_OK; i++) {
-        weights[i] = machine_floats(SAMPLE_COUNT);
-        status = weights[i] == NULL ? TERSE_NO_MEMORY : TERSE_OK;
-    }
-    if (status == TERSE_OK) {
-        status = step_once(sample, spec, weights, out, fault);
-    }
-    for (uint32_t i = 0; i < workers; i++) {
-        free(weights[i]);
-    }
+    terse_status status = step_once(sample, spec, all, out, fault);
+    free(all);
     return status;
 }
