@@ -17,6 +17,7 @@ struct command {
 extern const struct command cmd_help;
 extern const struct command cmd_demo;
 extern const struct command cmd_codecs;
+extern const struct command cmd_methods;
 extern const struct command cmd_encode;
 extern const struct command cmd_decode;
 extern const struct command cmd_inspect;
