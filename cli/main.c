@@ -11,10 +11,10 @@
 const struct command *const command_table[] = {
     &cmd_demo,
 #ifdef TERSE_TRAIN
-    &cmd_train,  &cmd_compare,
+    &cmd_train,   &cmd_compare,
 #endif
-    &cmd_report, &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode, &cmd_inspect,
-    &cmd_bench,  &cmd_info,    &cmd_help,   NULL,
+    &cmd_report,  &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode,
+    &cmd_inspect, &cmd_bench,   &cmd_info,   &cmd_help,   NULL,
 };
 
 static int is_help(const char *word)
