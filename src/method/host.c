@@ -111,8 +111,6 @@ static terse_status direct(void *context, struct tsi_bucket *bucket)
         return status;
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, (size_t)bucket->count * sizeof(float));
-    if (method->buckets)
-        tsi_method_keep(method, first, (size_t)bucket->count);
     direct_elements(method, first, (size_t)bucket->count);
     bucket->room->gradient = source(method);
     if (method->measuring)
