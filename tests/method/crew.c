@@ -106,10 +106,12 @@ void crew_agrees(const struct crew *crew, const char *what)
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 {
-    const unsigned char *const at = bytes;
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ at[i]) * UINT64_C(1099511628211);
-    return hash;
+    for (size_t at = 0; at < len; at += sizeof(uint32_t)) {
+        uint32_t word = 0;
+        memcpy(&word, (const char *)bytes + at, len - at < sizeof word ? len - at : sizeof word);
+        hash = (hash ^ word) * UINT64_C(1099511628211);
+    }
+    return hash ^ hash >> 32;
 }
 
 uint64_t crew_hash(const struct crew *crew)

@@ -268,8 +268,8 @@ static void x_is_a_moving_average(void **unused)
     enum { N = 40, SEEDS = 3000 };
     const double q = 0.25;
     const char *const spec = "def:ratio=4,lr=0.1";
-    struct crew base = crew_new(
-        &(struct crew_plan){.spec = spec, .workers = 2, .count = N, .seed = test_seed()});
+    struct crew base =
+        crew_new(&(struct crew_plan){.spec = spec, .workers = 2, .count = N, .seed = test_seed()});
     unsigned moved[N] = {0};
     (void)unused;
     crew_train(&base, TEST_NORMAL, 0, 5);
@@ -288,7 +288,8 @@ static void x_is_a_moving_average(void **unused)
     crew_free(&base);
 }
 
-/* 5: on a quadratic with the same noise lambda=1 makes xt follow momentum SGD without compression. */
+/* 5: on a quadratic with the same noise lambda=1 makes xt follow momentum SGD without compression.
+ */
 static void one_step_ahead_is_sgd(void **unused)
 {
     enum { N = 128 };
@@ -319,8 +320,8 @@ static void one_step_ahead_is_sgd(void **unused)
     crew_free(&crew);
 }
 
-/* 6: the exact mean square of a coordinate with curvature 1 that is said w.p. q, after so many steps
- * from 1: second moments of (x, e) obey a linear recursion. */
+/* 6: the exact mean square of a coordinate with curvature 1 that is said w.p. q, after so many
+ * steps from 1: second moments of (x, e) obey a linear recursion. */
 static double expected_square(double lr, double lambda, double q, int steps)
 {
     double xx = 1;
@@ -402,8 +403,8 @@ static void ef_diverges_first(void **unused)
 
 static uint64_t weights_after(const char *spec, uint32_t workers, struct crew *out)
 {
-    *out = crew_new(
-        &(struct crew_plan){.spec = spec, .workers = workers, .count = COUNT, .seed = 3});
+    *out =
+        crew_new(&(struct crew_plan){.spec = spec, .workers = workers, .count = COUNT, .seed = 3});
     for (uint64_t step = 0; step < 10; step++) {
         crew_gradients(out, TEST_NORMAL, step);
         for (uint32_t k = 0; k < workers; k++)

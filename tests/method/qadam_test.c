@@ -46,8 +46,8 @@ struct rates {
 };
 
 static const struct rates constant = {"lr=0.01,v0=1e-4", 0};
-static const struct rates theory = {
-    "lr=0.05,v0=1e-5,rates=theory,theta=1,shift=9,schedule=sqrt", 1};
+static const struct rates theory = {"lr=0.05,v0=1e-5,rates=theory,theta=1,shift=9,schedule=sqrt",
+                                    1};
 
 /* xt' = xt - mean alpha m_k / sqrt v_k, with xt = x - mean e_k and x in full precision. */
 static void check_ahead(const struct rates *rates, const char *grids, uint32_t workers)
@@ -98,7 +98,8 @@ static void nothing_is_lost(void **unused)
     }
 }
 
-/* With both grids the identity (min: every tensor travels plain) it is generic Adam, bit for bit. */
+/* With both grids the identity (min: every tensor travels plain) it is generic Adam, bit for bit.
+ */
 static void plain_is_generic_adam(void **unused)
 {
     enum { N = 333 };
@@ -109,7 +110,8 @@ static void plain_is_generic_adam(void **unused)
         float x[N] = {0};
         float m[N] = {0};
         float v[N];
-        struct crew crew = crew_new(&(struct crew_plan){.spec = specs[s], .workers = 1, .count = N});
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = specs[s], .workers = 1, .count = N});
         const float beta1 = 0.9f;
         const float beta2 = 0.999f;
         for (size_t i = 0; i < N; i++)
@@ -203,8 +205,8 @@ static void weights_round_as_worked_out(void **unused)
     static const float x[8] = {1, .25f, -.25f, .26f, .75f, .76f, -.5f, 0};
     static const float q[8] = {1, 0, 0, .5f, .5f, 1, -.5f, 0}; /* ties toward zero */
     static const float clipped[8] = {.5f, .25f, -.25f, .25f, .5f, .5f, -.5f, 0};
-    struct crew own = crew_new(
-        &(struct crew_plan){.spec = "qadam:kx=1", .workers = 1, .count = 8, .start = x});
+    struct crew own =
+        crew_new(&(struct crew_plan){.spec = "qadam:kx=1", .workers = 1, .count = 8, .start = x});
     struct crew given = crew_new(
         &(struct crew_plan){.spec = "qadam:kx=1,range=0.5", .workers = 1, .count = 8, .start = x});
     (void)unused;
@@ -237,7 +239,8 @@ static void workers_hold_quantized_weights(void **unused)
                 for (size_t i = 0; i < 150 && !fixed; i++)
                     range = fmax(range, fabs((double)x[i]));
                 for (size_t i = 0; i < 150; i++)
-                    expect_nearest((double)crew.weights[0][i], (double)x[i], range, kxs[k], spec, i);
+                    expect_nearest((double)crew.weights[0][i], (double)x[i], range, kxs[k], spec,
+                                   i);
                 crew_agrees(&crew, spec);
                 for (uint32_t r = 1; r < crew.workers; r++) /* the server has them all */
                     for (size_t i = 0; i < 150; i++)
@@ -257,7 +260,8 @@ static void zero_says_zero(void **unused)
                                         "qadam:rates=theory,schedule=sqrt,kx=0"};
     (void)unused;
     for (int s = 0; s < 4; s++) {
-        struct crew crew = crew_new(&(struct crew_plan){.spec = specs[s], .workers = 3, .count = 70});
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = specs[s], .workers = 3, .count = 70});
         for (int step = 0; step < 100; step++)
             crew_step(&crew);
         for (uint32_t r = 0; r < 3; r++)

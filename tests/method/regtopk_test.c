@@ -261,7 +261,8 @@ static void exactly_k_of_every_tensor(void **unused)
         char spec[64];
         terse_layout *layout = test_layout(300);
         (void)snprintf(spec, sizeof spec, "regtopk:keep=%g", keeps[k]);
-        struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = 2, .layout = layout});
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = spec, .workers = 2, .layout = layout});
         for (uint64_t step = 0; step < 4; step++) {
             crew_train(&crew, TEST_NORMAL, step, 1);
             for (uint32_t t = 0; t < terse_layout_tensors(layout); t++) {
@@ -288,8 +289,8 @@ static void exactly_k_of_every_tensor(void **unused)
 static double toy(const char *spec, int rounds)
 {
     static const float start[2] = {0, 1};
-    struct crew crew = crew_new(
-        &(struct crew_plan){.spec = spec, .workers = 2, .count = 2, .start = start});
+    struct crew crew =
+        crew_new(&(struct crew_plan){.spec = spec, .workers = 2, .count = 2, .start = start});
     for (int round = 0; round < rounds; round++) {
         for (uint32_t k = 0; k < 2; k++) {
             const double row[2] = {k ? -100 : 100, 1};

@@ -34,7 +34,8 @@ static void every_coordinate_moves_by_lr(void **unused)
  * worker (r + turn) % K's draws. */
 static float *after(const char *spec, uint32_t workers, const float scale[4], uint32_t turn)
 {
-    struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = workers, .count = 700});
+    struct crew crew =
+        crew_new(&(struct crew_plan){.spec = spec, .workers = workers, .count = 700});
     float *const out = test_floats(crew.count);
     float *row[TERSE_MAX_LOCAL_WORKERS];
     for (uint64_t step = 0; step < 6; step++) {
@@ -67,7 +68,8 @@ static void expect_equal(float *a, float *b, float sign, const char *what)
 /* Powers of two scale a momentum exactly; signs of gradients do not care for any c > 0. */
 static void scale_changes_nothing(void **unused)
 {
-    static const float scales[][4] = {{4, 4, 4, 4}, {0x1p-60f, 1, 0x1p60f, 2}, {3, 1e-20f, 7e19f, 1}};
+    static const float scales[][4] = {
+        {4, 4, 4, 4}, {0x1p-60f, 1, 0x1p60f, 2}, {3, 1e-20f, 7e19f, 1}};
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
         for (size_t s = 0; s < 3; s++)
@@ -111,10 +113,10 @@ static void identical_workers_are_one(void **unused)
     (void)unused;
     for (size_t m = 0; m < 2; m++) {
         for (size_t c = 1; c < 4; c++) {
-            struct crew one =
-                crew_new(&(struct crew_plan){.spec = signed_methods[m], .workers = 1, .count = 500});
-            struct crew all = crew_new(&(struct crew_plan){
-                .spec = signed_methods[m], .workers = crowds[c], .count = 500});
+            struct crew one = crew_new(
+                &(struct crew_plan){.spec = signed_methods[m], .workers = 1, .count = 500});
+            struct crew all = crew_new(
+                &(struct crew_plan){.spec = signed_methods[m], .workers = crowds[c], .count = 500});
             for (uint64_t step = 0; step < 5; step++) {
                 crew_gradients(&one, TEST_NORMAL, step);
                 for (uint32_t r = 0; r < all.workers; r++)
@@ -154,8 +156,8 @@ static void decay_is_decoupled(void **unused)
     test_fill(&random, TEST_NORMAL, start, 300);
     struct crew with = crew_new(&(struct crew_plan){
         .spec = "signum:lr=0.1,wd=0.2", .workers = 3, .count = 300, .start = start});
-    struct crew without = crew_new(&(struct crew_plan){
-        .spec = "signum:lr=0.1", .workers = 3, .count = 300, .start = start});
+    struct crew without = crew_new(
+        &(struct crew_plan){.spec = "signum:lr=0.1", .workers = 3, .count = 300, .start = start});
     for (uint64_t step = 0; step < 4; step++) {
         float before[300];
         float plain[300];
@@ -268,12 +270,12 @@ static void vote_probabilities(void **unused)
     static const struct {
         unsigned workers, inverters;
         double p;
-    } cases[] = {{1, 0, 0.7}, {3, 0, 0.6}, {3, 1, 0.8}, {7, 3, 0.9}, {9, 2, 0.6}, {27, 13, 0.7},
-                 {27, 14, 0.7}};
+    } cases[] = {{1, 0, 0.7}, {3, 0, 0.6},   {3, 1, 0.8},  {7, 3, 0.9},
+                 {9, 2, 0.6}, {27, 13, 0.7}, {27, 14, 0.7}};
     (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
-        struct crew crew = crew_new(&(struct crew_plan){
-            .spec = "signsgd", .workers = cases[k].workers, .count = MANY});
+        struct crew crew = crew_new(
+            &(struct crew_plan){.spec = "signsgd", .workers = cases[k].workers, .count = MANY});
         struct test_random random = {test_seed() * 31 + k};
         for (uint32_t r = 0; r < crew.workers; r++)
             for (size_t i = 0; i < MANY; i++)
@@ -295,7 +297,8 @@ static void wrong_signs_stay_below_the_bound(void **unused)
 {
     static const double cases[][3] = {
         {0.5, 0.355662, 0.308538}, {1, 0.211325, 0.158655}, {2, 0.055556, 0.022750}};
-    struct crew crew = crew_new(&(struct crew_plan){.spec = "signsgd", .workers = 1, .count = MANY});
+    struct crew crew =
+        crew_new(&(struct crew_plan){.spec = "signsgd", .workers = 1, .count = MANY});
     struct test_random random = {test_seed() * 77};
     (void)unused;
     for (size_t k = 0; k < 3; k++) {
@@ -311,7 +314,8 @@ static void wrong_signs_stay_below_the_bound(void **unused)
 
 /* ---- EF-sign ---- */
 
-/* p = lr g + e; D = mean |p| sgn p; x -= D; e = p - D. The way back says D again, which is itself. */
+/* p = lr g + e; D = mean |p| sgn p; x -= D; e = p - D. The way back says D again, which is itself.
+ */
 static void ef_sign_is_its_rule(void **unused)
 {
     struct crew crew = crew_new(&(struct crew_plan){
@@ -347,8 +351,10 @@ static void ef_sign_is_its_rule(void **unused)
 /* min x/4 with g = 4 w.p. 1/4, else -1: the sign climbs, its remembered error falls. */
 static void the_counter_example(void **unused)
 {
-    struct crew sign = crew_new(&(struct crew_plan){.spec = "signsgd:lr=0.01", .workers = 1, .count = 1});
-    struct crew cured = crew_new(&(struct crew_plan){.spec = "ef-sign:lr=0.01", .workers = 1, .count = 1});
+    struct crew sign =
+        crew_new(&(struct crew_plan){.spec = "signsgd:lr=0.01", .workers = 1, .count = 1});
+    struct crew cured =
+        crew_new(&(struct crew_plan){.spec = "ef-sign:lr=0.01", .workers = 1, .count = 1});
     struct test_random random = {test_seed()};
     double plain = 0;
     (void)unused;
