@@ -165,9 +165,10 @@ terse_status terse_method_step_all(terse_method *const *method, const float *con
     const struct tsk_table *kernel = NULL;
     terse_exchange_report done[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = tsk_bound(&kernel, fault);
+    for (uint32_t i = 0; i < count; i++) /* before any worker has said that it is ready */
+        if (!method[i] || !gradient[i])
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++) {
-        if (!gradient[i])
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "gradient is NULL");
         status = begin(method[i], gradient[i], fault);
         if (status == TERSE_OK && exchanges)
             status = tsi_exchange_begin(method[i]->under_way, gradient[i], fault);
