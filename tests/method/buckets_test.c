@@ -192,6 +192,132 @@ static void buckets_are_refused_where_the_whole_is_needed(void **unused)
     }
 }
 
+/* ---- what is deployed ---- */
+
+/* x - mean e, the same on all workers and as those see it who know all memories. */
+struct deployment {
+    float *out[WORKERS];
+    float *weights[WORKERS];
+    float *memory[WORKERS];
+    size_t count;
+};
+
+static const char *deploy(terse_group *seat, void *context)
+{
+    struct deployment *const deployment = context;
+    const uint32_t rank = terse_group_rank(seat);
+    const size_t count = deployment->count;
+    float *const gradient = test_floats(count);
+    terse_layout *layout = NULL;
+    terse_method *method = NULL;
+    terse_fault fault = {0};
+    terse_state state = {0};
+    terse_status status = terse_layout_vector(count, &layout);
+    if (status == TERSE_OK)
+        status = terse_method_create("def-a:ratio=5", seat, layout, deployment->weights[rank], NULL,
+                                     &method, &fault);
+    for (uint64_t s = 0; s < STEPS && status == TERSE_OK; s++) {
+        gradient_of(rank, s, gradient, count);
+        status = terse_method_step(method, gradient, NULL, &fault);
+    }
+    if (status == TERSE_OK)
+        status = terse_method_deploy(method, deployment->out[rank], &fault);
+    for (uint32_t i = 0; status == TERSE_OK && terse_method_state(method, i, &state) == TERSE_OK;
+         i++)
+        if (strcmp(state.name, "memory") == 0)
+            memcpy(deployment->memory[rank], state.bytes, state.len);
+    terse_method_destroy(method);
+    terse_layout_destroy(layout);
+    free(gradient);
+    return status == TERSE_OK ? NULL : complain(seat, "deploy", status, &fault);
+}
+
+static void all_deploy_the_same_point(void **unused)
+{
+    struct deployment deployment = {.count = 200};
+    (void)unused;
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        deployment.out[r] = test_floats(200);
+        deployment.weights[r] = test_floats(200);
+        deployment.memory[r] = test_floats(200);
+    }
+    workers_run(WORKERS, deploy, &deployment);
+    for (size_t i = 0; i < 200; i++) {
+        double kept = 0;
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            kept += (double)deployment.memory[r][i] / WORKERS;
+            assert_true(deployment.out[r][i] == deployment.out[0][i]);
+        }
+        close_to((double)deployment.out[0][i], (double)deployment.weights[0][i] - kept, 1e-6, "x_A",
+                 i);
+    }
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        free(deployment.out[r]);
+        free(deployment.weights[r]);
+        free(deployment.memory[r]);
+    }
+}
+
+/* ---- a worker that leaves ---- */
+
+struct leaving {
+    const char *spec;
+    terse_method *method[WORKERS]; /* outlive the group */
+    float *weights[WORKERS];
+    float *gradient[WORKERS];
+};
+
+static const char *leave(terse_group *seat, void *context)
+{
+    struct leaving *const leaving = context;
+    const uint32_t rank = terse_group_rank(seat);
+    float *const weights = leaving->weights[rank];
+    float *const gradient = leaving->gradient[rank];
+    float before[120];
+    terse_layout *layout = NULL;
+    terse_fault fault = {0};
+    if (terse_group_deadline(seat, 0.5) != TERSE_OK || terse_layout_vector(120, &layout))
+        return "no deadline or layout";
+    terse_status status = terse_method_create(leaving->spec, seat, layout, weights, NULL,
+                                              &leaving->method[rank], &fault);
+    terse_layout_destroy(layout);
+    for (uint64_t s = 0; s < 2 && status == TERSE_OK; s++) {
+        gradient_of(rank, s, gradient, 120);
+        status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
+    }
+    if (status != TERSE_OK)
+        return complain(seat, leaving->spec, status, &fault);
+    if (rank == WORKERS - 1)
+        return NULL;
+    memcpy(before, weights, sizeof before);
+    status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
+    if (status != TERSE_LATE && status != TERSE_BROKEN)
+        return complain(seat, "who left is not missed", status, &fault);
+    if (memcmp(before, weights, sizeof before) != 0)
+        return complain(seat, "weights have changed", status, &fault);
+    status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
+    return status == TERSE_BROKEN ? NULL : complain(seat, "goes on", status, &fault);
+}
+
+static void who_leaves_is_missed(void **unused)
+{
+    static const char *const specs[] = {"def", "qadam", "signum", "topk", "powersgd"};
+    (void)unused;
+    for (int s = 0; s < 5; s++) {
+        struct leaving leaving = {.spec = specs[s]};
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            leaving.weights[r] = test_floats(120);
+            leaving.gradient[r] = test_floats(120);
+        }
+        workers_run(WORKERS, leave, &leaving);
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            terse_method_destroy(leaving.method[r]);
+            free(leaving.weights[r]);
+            free(leaving.gradient[r]);
+        }
+    }
+}
+
 /* ---- settings that differ ---- */
 
 struct difference {
@@ -248,6 +374,8 @@ int main(void)
         cmocka_unit_test(buckets_change_nothing),
         cmocka_unit_test(late_poison_leaves_no_trace),
         cmocka_unit_test(buckets_are_refused_where_the_whole_is_needed),
+        cmocka_unit_test(all_deploy_the_same_point),
+        cmocka_unit_test(who_leaves_is_missed),
         cmocka_unit_test(differences_are_named_on_all),
     };
     return cmocka_run_group_tests_name("buckets", tests, NULL, NULL);

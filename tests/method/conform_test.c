@@ -322,6 +322,64 @@ static void poison_skips_the_step(void **unused)
     }
 }
 
+/* What a codec cannot say, or a sum that overflows, is found late; where nothing is remembered
+ * before the answer it leaves no trace either. */
+static void what_cannot_be_said_skips_the_step(void **unused)
+{
+    static const struct {
+        const char *spec;
+        float large;
+    } cases[] = {{"fp16", 1e6f},      {"dense", 3e38f},   {"adam", 3e38f},
+                 {"qsgd", 3e38f},     {"natural", 3e38f}, {"dqsgd:bits=rms", 3e38f},
+                 {"terngrad", 3e38f}, {"bf16", 3e38f}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = cases[k].spec, .workers = 3, .count = 64});
+        crew_train(&crew, TEST_NORMAL, 0, 2);
+        const uint64_t before = crew_hash(&crew);
+        crew_gradients(&crew, TEST_NORMAL, 2);
+        for (uint32_t r = 0; r < 3; r++)
+            crew.gradient[r][3] = cases[k].large;
+        assert_int_equal(terse_method_step_all(crew.method, (const float *const *)crew.gradient,
+                                               crew.report, NULL),
+                         TERSE_OK);
+        if (crew.report[0].exchange.skipped != TERSE_OUT_OF_RANGE || crew_hash(&crew) != before)
+            fail_msg("%s: %s, or a trace", cases[k].spec,
+                     terse_status_text(crew.report[0].exchange.skipped));
+        crew_train(&crew, TEST_NORMAL, 3, 2);
+        crew_agrees(&crew, cases[k].spec);
+        crew_free(&crew);
+    }
+}
+
+/* Between exchanges nobody can be told: a worker leaves its own step out, the others go on. */
+static void poison_between_exchanges(void **unused)
+{
+    static const char *const specs[] = {"dense:every=3", "def:ratio=4,every=3", "adam:every=3"};
+    (void)unused;
+    for (int s = 0; s < 3; s++) {
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = specs[s], .workers = 3, .count = 64});
+        crew_train(&crew, TEST_NORMAL, 0, 3);
+        float before[64];
+        memcpy(before, terse_method_point(crew.method[1]), sizeof before);
+        crew_gradients(&crew, TEST_NORMAL, 3);
+        crew.gradient[1][60] = NAN;
+        assert_int_equal(terse_method_step_all(crew.method, (const float *const *)crew.gradient,
+                                               crew.report, NULL),
+                         TERSE_OK);
+        assert_true(test_same_bits(before, terse_method_point(crew.method[1]), 64));
+        assert_int_equal(crew.report[0].exchange.skipped, TERSE_OK);
+        assert_int_equal(crew.report[1].exchange.skipped, TERSE_NOT_FINITE);
+        assert_int_equal(crew.report[1].exchange.skipped_by, 1);
+        crew_train(&crew, TEST_NORMAL, 4, 5);
+        crew_agrees(&crew, specs[s]);
+        expect_finite(&crew, specs[s]);
+        crew_free(&crew);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +390,8 @@ int main(void)
         cmocka_unit_test(nothing_and_one),
         cmocka_unit_test(zeros_for_ever),
         cmocka_unit_test(poison_skips_the_step),
+        cmocka_unit_test(what_cannot_be_said_skips_the_step),
+        cmocka_unit_test(poison_between_exchanges),
     };
     return cmocka_run_group_tests_name("conform", tests, NULL, NULL);
 }

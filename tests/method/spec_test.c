@@ -203,6 +203,30 @@ static void composed_is_the_same_as_named(void **unused)
     }
 }
 
+static void misuse_is_refused(void **unused)
+{
+    struct crew crew = crew_new(&(struct crew_plan){.spec = "topk", .workers = 2, .count = 9});
+    terse_state state;
+    terse_fault fault = {0};
+    const float *missing[2] = {crew.gradient[0], NULL};
+    (void)unused;
+    assert_int_equal(terse_method_step(crew.method[0], crew.gradient[0], NULL, &fault),
+                     TERSE_BAD_ARGUMENT); /* one thread would wait for itself */
+    assert_non_null(strstr(fault.text, "terse_method_step_all"));
+    assert_int_equal(terse_method_post(crew.method[0], crew.gradient[0], 0, 1, NULL),
+                     TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_method_step(NULL, crew.gradient[0], NULL, NULL), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_method_state(crew.method[0], 99, &state), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_method_check(NULL, NULL), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_method_restored(NULL, NULL), TERSE_BAD_ARGUMENT);
+    terse_method_destroy(NULL);
+    assert_int_equal(terse_method_step_all(crew.method, missing, NULL, &fault), TERSE_BAD_ARGUMENT);
+    assert_non_null(strstr(fault.text, "gradient is NULL"));
+    crew_train(&crew, TEST_NORMAL, 0, 2); /* nothing has happened */
+    crew_agrees(&crew, "misuse");
+    crew_free(&crew);
+}
+
 /* ---- learning rates ---- */
 
 static double rate_at(const char *spec, uint64_t step, uint64_t steps)
@@ -269,6 +293,7 @@ int main(void)
         cmocka_unit_test(complete_specs_are_complete),
         cmocka_unit_test(the_table_explains_itself),
         cmocka_unit_test(composed_is_the_same_as_named),
+        cmocka_unit_test(misuse_is_refused),
         cmocka_unit_test(schedules),
         cmocka_unit_test(a_given_rate_replaces_the_schedule),
     };
