@@ -232,6 +232,8 @@ static void the_allowed_error_is_spent(void **unused)
         const double allowed = epsilon - fallen * gap - noise;
         double real = 0;
         double whole = 0;
+        double at_one_level = 0; /* what one level would spend, were it the same in all steps */
+        double real_bits = 0;
         double spent = 0;
         struct test_random random = {test_seed()};
         struct crew crew = crew_new(&(struct crew_plan){
@@ -251,10 +253,14 @@ static void the_allowed_error_is_spent(void **unused)
             expect_bits(bits, s, "bits=error", step);
             const double factor = smooth * N * lr * lr / 12 * worth * norm * norm / workers;
             real += factor / (s * s);
+            at_one_level += factor;
+            real_bits += (log2(s + 1) + 1) / STEPS;
             whole += factor / pow(pow(2, bits - 1) - 1, 2);
         }
         close_to(real / allowed, 1, 1e-9, "spent by real levels", c);
         assert_true(whole <= allowed * 1.001 && whole >= allowed / 5);
+        /* fixed bits with the same bound are no fewer */
+        assert_true(real_bits <= log2(sqrt(at_one_level / allowed) + 1) + 1 + 0.07);
         crew_free(&crew);
     }
 }

