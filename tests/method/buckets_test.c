@@ -78,15 +78,18 @@ static const char *poison(const struct scene *scene, terse_group *seat, terse_me
     const uint64_t before = hash_of(method, weights, count);
     const size_t at = scene->order == FORWARD ? count - 1 : 0; /* in the last bucket */
     const float kept = gradient[at];
-    terse_method_report report;
+    terse_method_report report = {0};
     terse_fault fault = {0};
     if (terse_group_rank(seat) == 1)
         gradient[at] = NAN;
     const terse_status status = step(scene->order, method, gradient, tensors, &report, &fault);
     gradient[at] = kept;
     if (status != TERSE_OK || report.exchange.skipped != TERSE_NOT_FINITE ||
-        report.exchange.skipped_by != 1)
+        report.exchange.skipped_by != 1) {
+        (void)snprintf(fault.text, sizeof fault.text, "skipped %d by %d",
+                       (int)report.exchange.skipped, (int)report.exchange.skipped_by);
         return complain(seat, scene->spec, status, &fault);
+    }
     if (hash_of(method, weights, count) != before) {
         (void)snprintf(fault.text, sizeof fault.text, "a skipped step has left a trace");
         return complain(seat, scene->spec, status, &fault);
