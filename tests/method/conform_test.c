@@ -353,6 +353,42 @@ static void what_cannot_be_said_skips_the_step(void **unused)
     }
 }
 
+/* Where something is remembered it is taken back, to rounding: the next steps are not skipped, and
+ * nothing of the spike ever reaches the weights. */
+static void what_cannot_be_said_is_not_remembered(void **unused)
+{
+    static const struct {
+        const char *spec;
+        float large;
+    } cases[] = {{"topk:keep=0.2", 3e38f},
+                 {"regtopk:keep=0.2", 3e38f},
+                 {"ef:ratio=1,lr=1", 3e38f},
+                 {"def:ratio=1,lr=1", 3e38f},
+                 {"powersgd", 3e38f},
+                 {"codec=f16,memory=residual,update=sgd", 1e6f},
+                 {"direction=momentum,codec=f16,memory=none,update=sgd", 1e6f}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = cases[k].spec, .workers = 3, .count = 64});
+        crew_train(&crew, TEST_NORMAL, 0, 2);
+        crew_gradients(&crew, TEST_NORMAL, 2);
+        for (uint32_t r = 0; r < 3; r++)
+            crew.gradient[r][3] = cases[k].large;
+        assert_int_equal(terse_method_step_all(crew.method, (const float *const *)crew.gradient,
+                                               crew.report, NULL),
+                         TERSE_OK);
+        if (crew.report[0].exchange.skipped != TERSE_OUT_OF_RANGE)
+            fail_msg("%s: was to be skipped", cases[k].spec);
+        crew_train(&crew, TEST_NORMAL, 3, 50);
+        crew_agrees(&crew, cases[k].spec);
+        for (size_t i = 0; i < 64; i++)
+            if (fabsf(crew.weights[0][i]) > 1e7f)
+                fail_msg("%s: weight %zu is %g", cases[k].spec, i, (double)crew.weights[0][i]);
+        crew_free(&crew);
+    }
+}
+
 /* Between exchanges nobody can be told: a worker leaves its own step out, the others go on. */
 static void poison_between_exchanges(void **unused)
 {
@@ -391,6 +427,7 @@ int main(void)
         cmocka_unit_test(zeros_for_ever),
         cmocka_unit_test(poison_skips_the_step),
         cmocka_unit_test(what_cannot_be_said_skips_the_step),
+        cmocka_unit_test(what_cannot_be_said_is_not_remembered),
         cmocka_unit_test(poison_between_exchanges),
     };
     return cmocka_run_group_tests_name("conform", tests, NULL, NULL);
