@@ -126,7 +126,8 @@ struct tsi_combine_ops {
     terse_status (*move[TSI_MAX_MOVES + 1])(struct tsi_bucket *bucket);
     /* Puts back into the memories what the moves took. */
     void (*undo)(struct tsi_bucket *bucket);
-    /* Tells where the answer may not be 0, some elements more than once; NULL: anywhere. */
+    /* Tells where the answer may not be 0, some elements more than once, those that this worker
+     * spoke of first; NULL: anywhere. */
     void (*touch)(struct tsi_bucket *bucket, const struct tsi_toucher *toucher);
 };
 

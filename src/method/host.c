@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "direction/direction.h"
 #include "kernels/bind.h"
 #include "method/method.h"
@@ -103,15 +104,31 @@ static const float *source(const terse_method *method)
                           : method->gradient;
 }
 
-/* RegTop-k: elements that the others cancelled last round count less. */
-static void patch(terse_method *method, struct tsi_bucket *bucket)
+/* RegTop-k, and not its warm-up. */
+static int scores(const terse_method *method)
 {
+    return method->settings.row->posterior &&
+           method->under_way == method->exchange[TSI_EXCHANGE_MAIN];
+}
+
+/* RegTop-k: elements that the others cancelled last round count less. They are scored slice by
+ * slice, while the memory that they lie in is still in the cache. */
+static void direct_and_score(terse_method *method, struct tsi_bucket *bucket)
+{
+    const size_t slice = 8 * TSI_CHUNK * (method->options.threads ? method->options.threads : 1);
     struct tsi_posterior *const posterior = &method->posterior;
+    const enum tsi_posterior_form form = (enum tsi_posterior_form)tsi_value(method, TSI_FORM);
+    const size_t end = (size_t)(bucket->first + bucket->count);
     const size_t from = tsi_posterior_before(posterior, bucket->first);
-    const size_t to = tsi_posterior_before(posterior, bucket->first + bucket->count);
-    if (from < to)
-        tsi_posterior_score(posterior, (enum tsi_posterior_form)tsi_value(method, TSI_FORM),
-                            (float)tsi_value(method, TSI_MU), method->memory, from, to);
+    size_t to = from;
+    for (size_t at = (size_t)bucket->first; at < end; at += slice) {
+        const size_t count = end - at < slice ? end - at : slice;
+        const size_t scored = to;
+        direct_elements(method, at, count, 0);
+        to = tsi_posterior_before(posterior, at + count);
+        tsi_posterior_score(posterior, form, (float)tsi_value(method, TSI_MU), method->memory,
+                            scored, to);
+    }
     bucket->codec->patch =
         (struct tsi_patch){posterior->index + from, posterior->score + from, to - from};
 }
@@ -126,13 +143,14 @@ static terse_status direct(void *context, struct tsi_bucket *bucket)
         return status;
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, (size_t)bucket->count * sizeof(float));
-    direct_elements(method, first, (size_t)bucket->count, 0);
+    if (scores(method))
+        direct_and_score(method, bucket);
+    else
+        direct_elements(method, first, (size_t)bucket->count, 0);
     bucket->room->gradient = source(method);
     if (method->measuring)
         method->said_square +=
             kernel->square_sum_f32(source(method) + first, (size_t)bucket->count);
-    if (method->settings.row->posterior && method->under_way == method->exchange[TSI_EXCHANGE_MAIN])
-        patch(method, bucket);
     return TERSE_OK;
 }
 
@@ -210,17 +228,19 @@ static void remember_said(terse_method *method)
     struct tsi_posterior *const posterior = &method->posterior;
     const struct tsi_toucher toucher = {method, list_said, exchange->room.sum};
     const struct tsi_bucket *bucket = bucket_after(exchange, 0);
-    if (!method->settings.row->posterior || method->remembered ||
-        exchange != method->exchange[TSI_EXCHANGE_MAIN])
-        return;
     posterior->count = 0;
     for (; bucket; bucket = bucket_after(exchange, bucket->first + bucket->count)) {
         tsi_topk_values(bucket->codec, bucket->payload, posterior->before + posterior->count);
         tsi_codec_touch(bucket->codec, &exchange->room.draw, bucket->payload, &toucher);
     }
+}
+
+/* What was said was what is left of it more, where values are rounded. */
+static void add_left(terse_method *method)
+{
+    struct tsi_posterior *const posterior = &method->posterior;
     for (size_t i = 0; i < posterior->count && tsi_value(method, TSI_VALUES) != 0; i++)
-        posterior->before[i] += method->memory[posterior->index[i]]; /* what rounding left of it */
-    method->remembered = 1;
+        posterior->before[i] += method->memory[posterior->index[i]];
 }
 
 /* ---- update ---- */
@@ -251,6 +271,8 @@ static struct tsi_update update_of(const terse_method *method, const struct tsi_
 
 /* x -= lr * G where something was said, and leaves 0 there: the same bits as a pass over all. */
 struct sparse_step {
+    terse_method *method; /* whose posterior is written down on the way; NULL: nobody's */
+    size_t left;          /* elements of its own payload still to come: they come first */
     float *sum;
     float *weights;
     float lr;
@@ -259,9 +281,13 @@ struct sparse_step {
 
 static void step_touched(void *context, uint64_t base, const uint32_t *index, size_t count)
 {
-    const struct sparse_step *const step = context;
+    struct sparse_step *const step = context;
     float *const sum = step->sum + base;
     float *const weights = step->weights + base;
+    if (step->left > 0 && index) {
+        list_said(step->method, base, index, count);
+        step->left -= count;
+    }
     for (size_t i = 0; i < count; i++) {
         const size_t at = index ? index[i] : i;
         weights[at] -= step->lr * (sum[at] / step->parts);
@@ -269,12 +295,20 @@ static void step_touched(void *context, uint64_t base, const uint32_t *index, si
     }
 }
 
-static void commit_touched(const terse_method *method, struct tsi_bucket *bucket, float parts)
+static void commit_touched(terse_method *method, struct tsi_bucket *bucket, float parts)
 {
     const int inside = method->stations.unit == TSI_UNIT_WEIGHT;
     const float outer = method->stations.local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
-    struct sparse_step step = {bucket->room->sum, method->weights, inside ? outer : method->lr,
-                               parts};
+    struct sparse_step step = {.method = method,
+                               .sum = bucket->room->sum,
+                               .weights = method->weights,
+                               .lr = inside ? outer : method->lr,
+                               .parts = parts};
+    if (scores(method) && !method->remembered) { /* the whole layout is one bucket */
+        step.left = tsi_topk_total(bucket->codec);
+        method->posterior.count = 0;
+        tsi_topk_values(bucket->codec, bucket->payload, method->posterior.before);
+    }
     const struct tsi_toucher toucher = {&step, step_touched, method->weights};
     bucket->ops->touch(bucket, &toucher);
     bucket->clean = 1;
@@ -284,7 +318,11 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
 {
     terse_method *const method = context;
     struct tsi_update update = update_of(method, bucket, parts);
-    remember_said(method);
+    if (scores(method) && !method->remembered &&
+        (!bucket->sparse || method->under_way->posted_count > 1)) {
+        remember_said(method);
+        method->remembered = 1;
+    }
     if (bucket->sparse) {
         commit_touched(method, bucket, parts);
         return;
@@ -324,6 +362,8 @@ void tsi_method_point(terse_method *method)
 void tsi_method_settle(terse_method *method)
 {
     const terse_exchange *const exchange = method->under_way;
+    if (scores(method))
+        add_left(method);
     method->remembered = 0;
     if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
         tsi_method_bits_commit(method);
