@@ -185,6 +185,10 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
 {
     terse_method *const method = context;
     struct tsi_update update = update_of(method, bucket, parts);
+    if (method->options.answer) {
+        tsi_update_answer(&update, method->stations.update == TSI_UPDATE_SIGNED);
+        return;
+    }
     switch (method->stations.update) {
     case TSI_UPDATE_SGD: tsi_update_sgd(&update); break;
     case TSI_UPDATE_SIGNED: tsi_update_signed(&update); break;
