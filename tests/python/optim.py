@@ -32,7 +32,7 @@ MADE = (("signum", lambda p: optim.Signum(p, 0.01, 0.9, 0.001, **OPTIONS)),
 
 
 def case_every_step_is_that_of_the_library(rank, workers):
-    """Bit for bit, weights and the point of the next gradient, against all workers in one process."""
+    """Bit for bit, weights and point of the next gradient, against all workers in one process."""
     for name, make in MADE:
         params = parameters()
         start = torch.cat([p.detach().reshape(-1) for p in params])

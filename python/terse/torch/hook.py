@@ -90,8 +90,8 @@ class State:
     def _take(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
         buffer = bucket.buffer()
         if buffer.device.type != "cpu":
-            raise RuntimeError("terse works on CPU tensors; this bucket is on %s. Train on the CPU, "
-                               "or use one of PyTorch's hooks for NCCL" % buffer.device)
+            raise RuntimeError("terse works on CPU tensors; this bucket is on %s. Train on the "
+                               "CPU, or use one of PyTorch's hooks for NCCL" % buffer.device)
         future: Any = torch.futures.Future()
         with self._lock:
             self.check()

@@ -6,8 +6,8 @@ Use them with a plain model on every rank (no DistributedDataParallel, or its no
     loss.backward()
     optimizer.step()          # says, hears, agrees, updates: the same weights on every rank
 
-The parameters become views of one flat buffer, which the library updates in place. Every step is the
-step of the method of the same name in C, bit for bit. Buffers of the model (batch norm) are not
+The parameters become views of one flat buffer, which the library updates in place. Every step is
+the step of the method of the same name in C, bit for bit. Buffers of the model (batch norm) are not
 touched: they stay each rank's own."""
 
 import threading
@@ -42,7 +42,7 @@ def _parameters(given: Any) -> Tuple[List[str], List[torch.Tensor]]:
 
 
 class Spec(torch.optim.Optimizer):
-    """Any method of the library by its spec, e.g. Spec(model.parameters(), "def:ratio=64", lr=0.05).
+    """Any method of the library by its spec: Spec(model.parameters(), "def:ratio=64", lr=0.05).
 
     params          parameters, or model.named_parameters()
     lr              learning rate; schedulers of torch.optim.lr_scheduler may change it
