@@ -11,6 +11,7 @@ help:  ## this list
 # Tests are part of the build folder, so their packages are part of the set-up.
 setup:
 	@tools/setup build test
+	@tools/setup data || echo "no Fashion-MNIST then: --data digits needs nothing"
 
 build: setup
 	@test -f build/build.ninja || cmake --preset release

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include <net/net.h>
+#include "net/net.h"
 
 static double cpu_seconds(void)
 {
@@ -24,9 +24,9 @@ static uint32_t number(const char *text)
 
 static int answer(struct trn_net *net, const struct trn_batch *batch)
 {
-    const size_t count = (size_t)terse_layout_count(trn_net_layout(net));
-    float *weights = malloc(count * sizeof *weights);
-    float *gradient = malloc(count * sizeof *gradient);
+    const uint64_t count = terse_layout_count(trn_net_layout(net));
+    float *weights = trn_floats_create(count);
+    float *gradient = trn_floats_create(count);
     terse_fault fault = {0};
     terse_status status = weights && gradient ? TERSE_OK : TERSE_NO_MEMORY;
     if (status == TERSE_OK)
@@ -41,11 +41,22 @@ static int answer(struct trn_net *net, const struct trn_batch *batch)
         printf("%.9f %.6f\n", cpu_seconds() - start, loss);
         (void)fflush(stdout);
     }
-    free(weights);
-    free(gradient);
+    trn_floats_destroy(weights);
+    trn_floats_destroy(gradient);
     if (status != TERSE_OK)
         fprintf(stderr, "train_peer_steps: %s: %s\n", terse_status_text(status), fault.text);
     return status != TERSE_OK;
+}
+
+static void fill(float *values, size_t words, uint32_t *labels, uint32_t batch, uint32_t outputs)
+{
+    uint32_t state = 1;
+    for (size_t i = 0; i < words; i++) {
+        state = state * 1664525u + 1013904223u;
+        values[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
+    }
+    for (uint32_t i = 0; i < batch; i++)
+        labels[i] = i % outputs;
 }
 
 int main(int argc, char **argv)
@@ -65,16 +76,11 @@ int main(int argc, char **argv)
     struct trn_net *net = NULL;
     terse_fault fault = {0};
     int result = 1;
+    if (values && labels)
+        fill(values, words, labels, batch, input.outputs);
     if (!values || !labels)
-        return 1;
-    uint32_t state = 1;
-    for (size_t i = 0; i < words; i++) {
-        state = state * 1664525u + 1013904223u;
-        values[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
-    }
-    for (uint32_t i = 0; i < batch; i++)
-        labels[i] = i % input.outputs;
-    if (trn_net_create(argv[1], &input, batch, 1, &net, &fault) == TERSE_OK)
+        fprintf(stderr, "train_peer_steps: no memory\n");
+    else if (trn_net_create(argv[1], &input, batch, 1, &net, &fault) == TERSE_OK)
         result =
             answer(net, &(struct trn_batch){.count = batch, .values = values, .labels = labels});
     else

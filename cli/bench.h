@@ -1,4 +1,5 @@
-/* The parts of `terse bench codecs`: the table of limits, one measured row, and how rows look. */
+/* The parts of `terse bench codecs`, some shared with `terse bench methods`: the table of limits,
+ * one measured row, and how rows look. */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -61,6 +62,12 @@ struct bench_time {
     double median;
 };
 
+/* Sorts the samples. */
+struct bench_time bench_summary(double *samples, size_t count);
+
+/* One tensor, a matrix as square as its count allows: only low-rank looks at the shape. */
+terse_status bench_layout(uint64_t count, terse_layout **out);
+
 struct bench_row {
     struct bench_job job;
     char name[32];  /* of the codec */
@@ -83,6 +90,12 @@ int bench_measure(const struct bench_buffers *buffers, const struct bench_job *j
 /* Sealing and opening a frame around `count` floats: what the checksum costs. */
 int bench_measure_frame(const struct bench_buffers *buffers, const struct bench_job *job,
                         struct bench_row *out);
+
+/* Says so if other processes have disturbed the measurement: `share` is what this one could compute
+ * of the time that passed. */
+void bench_note_busy(double share);
+void bench_progress(const struct bench_job *job); /* a line on a terminal */
+void bench_progress_done(void);
 
 struct json;
 void bench_print_heading(void);

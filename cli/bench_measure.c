@@ -69,8 +69,7 @@ double bench_now(const struct bench_job *job)
     return bench_uses_cpu_clock(job) ? machine_cpu_seconds() : machine_seconds();
 }
 
-/* One tensor, a matrix as square as its count allows: only low-rank looks at the shape. */
-static terse_status make_layout(uint64_t count, terse_layout **out)
+terse_status bench_layout(uint64_t count, terse_layout **out)
 {
     uint64_t rows = (uint64_t)sqrt((double)count);
     while (rows > 1 && count % rows != 0) {
@@ -249,11 +248,15 @@ static int ascending(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
+struct bench_time bench_summary(double *samples, size_t count)
+{
+    qsort(samples, count, sizeof *samples, ascending);
+    return (struct bench_time){.best = samples[0], .median = samples[count / 2]};
+}
+
 static struct bench_time summary(const struct stage *s, enum clock which)
 {
-    double *samples = s->samples[which];
-    qsort(samples, s->repetitions, sizeof *samples, ascending);
-    return (struct bench_time){.best = samples[0], .median = samples[s->repetitions / 2]};
+    return bench_summary(s->samples[which], s->repetitions);
 }
 
 static void fill_row(const struct stage *s, struct bench_row *row)
@@ -283,7 +286,7 @@ static void fill_row(const struct stage *s, struct bench_row *row)
 static terse_status make_stage(struct stage *s, terse_fault *fault)
 {
     terse_layout *layout;
-    terse_status status = make_layout(s->job->count, &layout);
+    terse_status status = bench_layout(s->job->count, &layout);
     if (status != TERSE_OK) {
         return status;
     }

@@ -1,5 +1,6 @@
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "json.h"
@@ -8,6 +9,33 @@
 static double gb_per_second(const struct bench_row *row, double seconds)
 {
     return (double)row->job.count * sizeof(float) / seconds * 1e-9;
+}
+
+/* Less than this, and other processes have disturbed the measurement. */
+static const double LEAST_CPU_SHARE = 0.95;
+
+void bench_note_busy(double share)
+{
+    if (share < LEAST_CPU_SHARE) {
+        say_note("terse: the machine was busy with other work: this process ran for %.0f %% of the "
+                 "time only. Repeat on a quiet one.",
+                 100 * share);
+    }
+}
+
+void bench_progress(const struct bench_job *job)
+{
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r\033[K%s, %s, %s floats, %u threads\r", job->spec, job->level,
+                say_count(job->count), job->threads);
+    }
+}
+
+void bench_progress_done(void)
+{
+    if (isatty(STDERR_FILENO)) {
+        fputs("\r\033[K", stderr);
+    }
 }
 
 void bench_print_heading(void)

@@ -27,6 +27,14 @@ static const char *const default_codecs[] = {
     "low-rank:rank=4",
 };
 
+const struct bench_kind bench_codecs_kind = {
+    .name = "codecs",
+    .option = "codec",
+    .vectors = 4.5, /* three vectors, payload, scratch */
+    .counts = {65536, 25000000, 100000000},
+    .quick_counts = {65536, 4000000},
+};
+
 static int list_add(struct list *list, const char *item)
 {
     if (list->count == LONGEST_LIST) {
@@ -57,11 +65,11 @@ static int add_value(struct bench_request *request, int letter, const char *valu
     case 't':
         return number_add(request->threads, &request->threads_count, "threads", value, 1, 1024);
     case 'l': return list_add(&request->levels, value);
-    default: return list_add(&request->codecs, value);
+    default: return list_add(&request->items, value);
     }
 }
 
-/* "1,2" as two values; a codec's spec has commas of its own. */
+/* "1,2" as two values; a spec has commas of its own. */
 static int add_values(struct bench_request *request, int letter, char *text)
 {
     int code = CLI_OK;
@@ -77,45 +85,43 @@ static int add_values(struct bench_request *request, int letter, char *text)
     return code;
 }
 
-static void be_quick(struct bench_request *request)
+static void set_counts(struct bench_request *request, const uint64_t counts[3])
 {
-    request->seconds = request->seconds < 0 ? 0.1 : request->seconds;
-    if (request->count_count == 0) {
-        request->counts[0] = 65536;
-        request->counts[1] = 4000000;
-        request->count_count = 2;
+    while (request->count_count < 3 && counts[request->count_count] != 0) {
+        request->counts[request->count_count] = counts[request->count_count];
+        request->count_count++;
     }
 }
 
 static void set_defaults(struct bench_request *request, int quick)
 {
-    static const uint64_t counts[] = {65536, 25000000, 100000000};
-    if (quick) {
-        be_quick(request);
-    }
+    const struct bench_kind *kind = request->kind;
     if (request->count_count == 0) {
-        memcpy(request->counts, counts, sizeof counts);
-        request->count_count = 3;
+        set_counts(request, quick ? kind->quick_counts : kind->counts);
     }
     if (request->seconds < 0) {
-        request->seconds = 1.5;
+        request->seconds = quick ? 0.1 : 1.5;
     }
     if (request->threads_count == 0) {
         request->threads[request->threads_count++] = 1;
     }
-    if (request->codecs.count == 0) {
-        request->codecs.count = sizeof default_codecs / sizeof default_codecs[0];
-        memcpy(request->codecs.items, default_codecs, sizeof default_codecs);
+    if (request->items.count == 0 && kind == &bench_codecs_kind) {
+        request->items.count = sizeof default_codecs / sizeof default_codecs[0];
+        memcpy(request->items.items, default_codecs, sizeof default_codecs);
     }
 }
 
 int bench_request_read(struct bench_request *request, int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"codec", required_argument, NULL, 'c'},   {"count", required_argument, NULL, 'n'},
-        {"threads", required_argument, NULL, 't'}, {"level", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 's'}, {"quick", no_argument, NULL, 'q'},
-        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
+    const struct option options[] = {
+        {request->kind->option, required_argument, NULL, 'c'},
+        {"count", required_argument, NULL, 'n'},
+        {"threads", required_argument, NULL, 't'},
+        {"level", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},
+        {"quick", no_argument, NULL, 'q'},
+        {"json", no_argument, NULL, 'j'},
+        {NULL, 0, NULL, 0},
     };
     int quick = 0;
     int list = 0; /* the option whose list goes on */
@@ -178,7 +184,7 @@ int bench_request_fit(struct bench_request *request, uint64_t *largest)
     *largest = 0;
     for (size_t i = 0; i < request->count_count; i++) {
         uint64_t count = request->counts[i];
-        double needed = 4.5 * sizeof(float) * (double)count; /* three vectors, payload, scratch */
+        double needed = request->kind->vectors * sizeof(float) * (double)count;
         if (machine_memory() != 0 && needed > 0.8 * (double)machine_memory()) {
             say_note("terse: %s floats are left out: they need %s, this machine has %s",
                      say_count(count), say_bytes(needed), say_bytes((double)machine_memory()));

@@ -1,4 +1,4 @@
-/* What a command line of `terse bench codecs` asks for. */
+/* What a command line of `terse bench codecs` or `terse bench methods` asks for. */
 #ifndef CLI_BENCH_REQUEST_H
 #define CLI_BENCH_REQUEST_H
 
@@ -12,8 +12,20 @@ struct list {
     size_t count;
 };
 
+/* What differs between the things that can be measured. */
+struct bench_kind {
+    const char *name;   /* "codecs" */
+    const char *option; /* names them: "codec" */
+    double vectors;     /* so many of the size fit into memory: buffers, payload, scratch */
+    uint64_t counts[3]; /* default sizes, 0 for none */
+    uint64_t quick_counts[3];
+};
+
+extern const struct bench_kind bench_codecs_kind;
+
 struct bench_request {
-    struct list codecs;
+    const struct bench_kind *kind;
+    struct list items; /* specs; empty: all */
     struct list levels;
     uint64_t counts[LONGEST_LIST];
     size_t count_count;
@@ -23,7 +35,7 @@ struct bench_request {
     int as_json;
 };
 
-/* Each returns an exit code and says what is wrong. */
+/* Each returns an exit code and says what is wrong. `kind` is set before. */
 int bench_request_read(struct bench_request *request, int argc, char **argv);
 
 /* No level given: the one in use. "all": every level that this CPU has. */

@@ -1,11 +1,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <terse/terse.h>
 
 #include "bench.h"
+#include "bench_methods.h"
 #include "bench_request.h"
 #include "command.h"
 #include "json.h"
@@ -16,32 +16,33 @@ static int run(int argc, char **argv);
 
 const struct command cmd_bench = {
     .name = "bench",
-    .summary = "measure codecs against the speed of memory",
-    .usage = "terse bench codecs [options]",
+    .summary = "measure codecs and methods against the speed of memory",
+    .usage = "terse bench codecs [options]\n  terse bench methods [options]",
     .help =
         "For every codec and size: encode and decode time, GB/s, and how many times the memory\n"
         "limit of that codec that is: the time of the memory passes it cannot avoid, measured in\n"
-        "the same run. The input is normal floats.\n\n"
+        "the same run. The input is normal floats. For every method: one step of one worker,\n"
+        "likewise; the definition of each limit is printed.\n\n"
         "Options\n"
         "  --codec SPEC ...   codecs to measure; default one or more of each\n"
+        "  --method SPEC ...  methods to measure; default all\n"
         "  --count N ...      sizes in floats (64k, 25M); default 65536 (fits the second cache),\n"
-        "                     25M and 100M\n"
+        "                     25M and 100M for codecs, 25M for methods\n"
         "  --threads N ...    default 1; with several, a table of scaling follows\n"
         "  --level L ...      kernel levels, or 'all'; default the one in use (`terse info`)\n"
         "  --seconds S        time for each row; default 1.5\n"
-        "  --quick            65536 and 4M floats, a tenth of a second each: a look, no "
-        "measurement\n"
+        "  --quick            65536 and 4M floats, methods 65536, a tenth of a second each: a\n"
+        "                     look, no measurement\n"
         "  --json             print {\"rows\": [...]}\n\n"
-        "A list may be given as `--count 64k 25M`; all but --codec also as `--count 64k,25M`.\n\n"
+        "A list may be given as `--count 64k 25M`; numbers and levels also as `--count "
+        "64k,25M`.\n\n"
         "Examples\n"
         "  terse bench codecs --count 25M\n"
         "  terse bench codecs --codec topk:keep=0.01 topk:keep=0.001 --threads 1 2\n"
-        "  terse bench codecs --level all --quick --json\n",
+        "  terse bench codecs --level all --quick --json\n"
+        "  terse bench methods --method topk regtopk def:ratio=256\n",
     .run = run,
 };
-
-/* Less than this, and other processes have disturbed the measurement. */
-static const double LEAST_CPU_SHARE = 0.95;
 
 struct report {
     struct bench_row *rows;
@@ -51,31 +52,16 @@ struct report {
     double cpu_share; /* of the time that passed, how much this process could compute */
 };
 
-static void progress(const struct bench_job *job)
-{
-    if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s, %s, %s floats, %u threads\r", job->spec, job->level,
-                say_count(job->count), job->threads);
-    }
-}
-
-static void progress_done(void)
-{
-    if (isatty(STDERR_FILENO)) {
-        fputs("\r\033[K", stderr);
-    }
-}
-
 static int measure_codecs(const struct bench_request *request, const struct bench_buffers *buffers,
                           struct bench_job *job, struct report *report)
 {
     int code = CLI_OK;
-    for (size_t c = 0; c < request->codecs.count && code == CLI_OK; c++) {
+    for (size_t c = 0; c < request->items.count && code == CLI_OK; c++) {
         struct bench_row *row = &report->rows[report->row_count];
-        job->spec = request->codecs.items[c];
-        progress(job);
+        job->spec = request->items.items[c];
+        bench_progress(job);
         code = bench_measure(buffers, job, row);
-        progress_done();
+        bench_progress_done();
         report->row_count += code == CLI_OK;
         if (code == CLI_OK && !request->as_json) {
             bench_print_row(row);
@@ -138,10 +124,8 @@ static int measure_all(const struct bench_request *request, const struct bench_b
         }
     }
     report->cpu_share = (machine_cpu_seconds() - cpu_start) / (machine_seconds() - start);
-    if (code == CLI_OK && report->cpu_share < LEAST_CPU_SHARE) {
-        say_note("terse: the machine was busy with other work: this process ran for %.0f %% of the "
-                 "time only. Repeat on a quiet one.",
-                 100 * report->cpu_share);
+    if (code == CLI_OK) {
+        bench_note_busy(report->cpu_share);
     }
     return code;
 }
@@ -184,7 +168,7 @@ static int bench_codecs(struct bench_request *request)
         return code;
     }
     size_t most = request->count_count * request->levels.count * request->threads_count *
-                  request->codecs.count;
+                  request->items.count;
     struct report report = {0};
     report.rows = calloc(most, sizeof *report.rows);
     report.frames = calloc(request->count_count, sizeof *report.frames);
@@ -207,12 +191,17 @@ static int bench_codecs(struct bench_request *request)
 
 static int run(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "codecs") != 0) {
-        return say_usage("bench", argc < 2 ? "what to measure is missing: codecs"
-                                           : "there is nothing to measure but: codecs");
+    int codecs = argc >= 2 && strcmp(argv[1], "codecs") == 0;
+    int methods = argc >= 2 && strcmp(argv[1], "methods") == 0;
+    if (!codecs && !methods) {
+        return say_usage("bench", argc < 2 ? "what to measure is missing: codecs or methods"
+                                           : "there is nothing to measure but: codecs, methods");
     }
-    struct bench_request request = {0};
+    struct bench_request request = {.kind = codecs ? &bench_codecs_kind : &bench_methods_kind};
     argv[1] = argv[0];
     int code = bench_request_read(&request, argc - 1, argv + 1);
-    return code == CLI_OK ? bench_codecs(&request) : code;
+    if (code != CLI_OK) {
+        return code;
+    }
+    return codecs ? bench_codecs(&request) : bench_methods(&request);
 }

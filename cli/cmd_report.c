@@ -190,12 +190,27 @@ static int print_charts(const struct request *request, const struct found *found
     return code;
 }
 
+static void found_free(struct found *found)
+{
+    for (size_t i = 0; i < found->count; i++) {
+        rep_run_free(found->runs[i]);
+    }
+    for (size_t i = 0; i < found->note_count; i++) {
+        free(found->notes[i]);
+    }
+    free(found->runs);
+    free(found->notes);
+}
+
 static int report(const struct request *request, char **folders, size_t count)
 {
     struct found found = {.runs = calloc(count, sizeof *found.runs),
                           .notes = calloc(count, sizeof *found.notes)};
-    int code = found.runs == NULL || found.notes == NULL ? say_error(CLI_MACHINE, "out of memory")
-                                                         : CLI_OK;
+    if (found.runs == NULL || found.notes == NULL) {
+        found_free(&found);
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    int code = CLI_OK;
     for (size_t i = 0; i < count && code == CLI_OK; i++) {
         code = read_run(folders[i], &found);
     }
@@ -205,14 +220,7 @@ static int report(const struct request *request, char **folders, size_t count)
     if (code == CLI_OK) {
         code = request->chart ? print_charts(request, &found) : write_page(request, &found);
     }
-    for (size_t i = 0; i < found.count; i++) {
-        rep_run_free(found.runs[i]);
-    }
-    for (size_t i = 0; i < found.note_count; i++) {
-        free(found.notes[i]);
-    }
-    free(found.runs);
-    free(found.notes);
+    found_free(&found);
     return code;
 }
 

@@ -17,12 +17,15 @@ struct command {
 extern const struct command cmd_help;
 extern const struct command cmd_demo;
 extern const struct command cmd_codecs;
+extern const struct command cmd_methods;
 extern const struct command cmd_encode;
 extern const struct command cmd_decode;
 extern const struct command cmd_inspect;
 extern const struct command cmd_report;
 extern const struct command cmd_bench;
 extern const struct command cmd_info;
+extern const struct command cmd_compare; /* these two where the networks are */
+extern const struct command cmd_train;
 
 /* Every command, in the order of `terse help`; NULL ends it. */
 extern const struct command *const command_table[];

@@ -9,8 +9,12 @@
 #include "say.h"
 
 const struct command *const command_table[] = {
-    &cmd_demo,   &cmd_codecs, &cmd_encode, &cmd_decode, &cmd_inspect,
-    &cmd_report, &cmd_bench,  &cmd_info,   &cmd_help,   NULL,
+    &cmd_demo,
+#ifdef TERSE_TRAIN
+    &cmd_train,   &cmd_compare,
+#endif
+    &cmd_report,  &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode,
+    &cmd_inspect, &cmd_bench,   &cmd_info,   &cmd_help,   NULL,
 };
 
 static int is_help(const char *word)

@@ -118,6 +118,11 @@ terse_status terse_mpi_start(terse_fault *fault)
     return status;
 }
 
+terse_status terse_group_mpi_world(terse_group **out, terse_fault *fault)
+{
+    return terse_group_mpi(MPI_COMM_WORLD, out, fault);
+}
+
 void terse_mpi_stop(int exit_code)
 {
     int finalized = 0;

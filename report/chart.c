@@ -76,7 +76,11 @@ static void dot(const struct frame *frame, double x, double y)
     double down = rep_grid_dots_down(frame->grid, frame->height) - 1;
     double at_x = (x - frame->low_x) / (frame->high_x - frame->low_x) * across;
     double at_y = (frame->high_y - y) / (frame->high_y - frame->low_y) * down;
-    rep_grid_dot(frame->grid, frame->x, frame->y, (unsigned)lround(at_x), (unsigned)lround(at_y));
+    if (at_x >= 0 && at_x <= across && at_y >= 0 &&
+        at_y <= down) { /* not where a range overflowed */
+        rep_grid_dot(frame->grid, frame->x, frame->y, (unsigned)lround(at_x),
+                     (unsigned)lround(at_y));
+    }
 }
 
 static void line(const struct frame *frame, const double *from, const double *to)
@@ -85,7 +89,8 @@ static void line(const struct frame *frame, const double *from, const double *to
     double high = rep_grid_dots_down(frame->grid, frame->height);
     double across = fabs(to[0] - from[0]) / (frame->high_x - frame->low_x) * wide;
     double down = fabs(to[1] - from[1]) / (frame->high_y - frame->low_y) * high;
-    int dots = (int)ceil(across > down ? across : down) + 1;
+    double longer = across > down ? across : down;
+    int dots = longer <= wide + high ? (int)ceil(longer) + 1 : 1;
     for (int i = 0; i <= dots; i++) {
         double part = (double)i / dots;
         dot(frame, from[0] + (to[0] - from[0]) * part, from[1] + (to[1] - from[1]) * part);

@@ -1,30 +1,34 @@
 #include "history.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_WAITING = 256 };
+/* Lines may come in while a reader that holds the lock is not running; this many of them, and as
+ * many times sixteen if they may not be dropped. */
+enum { MOST_INCOMING = 256, MOST_INCOMING_KEPT = 16 * MOST_INCOMING };
 
 struct entry {
-    uint64_t number; /* from 1 */
+    struct entry *older; /* while it is incoming */
+    uint64_t number;     /* from 1 */
     size_t len;
     int thin;
     char text[];
 };
 
 struct rep_history {
-    pthread_mutex_t lock; /* for what follows, up to `waiting` */
+    pthread_mutex_t lock; /* for what follows, up to `incoming` */
     struct entry **entries;
     size_t count;
     size_t bytes;
     size_t most_lines;
     size_t most_bytes;
 
-    /* The pusher's own: lines that came while a reader held the lock. */
-    struct entry *waiting[MOST_WAITING];
-    size_t waiting_count;
-    uint64_t last_number;
+    /* The pusher adds the newest in front, whoever has the lock takes all of them in. */
+    struct entry *_Atomic incoming;
+    atomic_size_t incoming_count;
+    uint64_t last_number; /* the pusher's own */
 };
 
 struct rep_history *rep_history_create(size_t most_lines, size_t most_bytes)
@@ -50,8 +54,10 @@ void rep_history_destroy(struct rep_history *history)
     for (size_t i = 0; i < history->count; i++) {
         free(history->entries[i]);
     }
-    for (size_t i = 0; i < history->waiting_count; i++) {
-        free(history->waiting[i]);
+    for (struct entry *entry = history->incoming; entry != NULL;) {
+        struct entry *older = entry->older;
+        free(entry);
+        entry = older;
     }
     pthread_mutex_destroy(&history->lock);
     free(history->entries);
@@ -80,36 +86,37 @@ static void thin_out(struct rep_history *history)
     history->count = kept;
 }
 
+/* With the lock. */
 static void take_in(struct rep_history *history)
 {
-    for (size_t i = 0; i < history->waiting_count; i++) {
-        struct entry *entry = history->waiting[i];
+    struct entry *newest = atomic_exchange(&history->incoming, NULL);
+    struct entry *oldest = NULL;
+    while (newest != NULL) {
+        struct entry *older = newest->older;
+        newest->older = oldest;
+        oldest = newest;
+        newest = older;
+    }
+    while (oldest != NULL) {
+        struct entry *entry = oldest;
+        oldest = entry->older;
         while (history->count > 0 && (history->count == history->most_lines ||
                                       history->bytes + entry->len > history->most_bytes)) {
             thin_out(history);
         }
         history->entries[history->count++] = entry;
         history->bytes += entry->len;
+        atomic_fetch_sub(&history->incoming_count, 1);
     }
-    history->waiting_count = 0;
-}
-
-/* The oldest line that may go; the oldest of all where none may. */
-static void drop_waiting(struct rep_history *history)
-{
-    size_t victim = 0;
-    for (size_t i = history->waiting_count; i-- > 0;) {
-        victim = history->waiting[i]->thin ? i : victim;
-    }
-    free(history->waiting[victim]);
-    history->waiting_count--;
-    memmove(&history->waiting[victim], &history->waiting[victim + 1],
-            (history->waiting_count - victim) * sizeof history->waiting[0]);
 }
 
 int rep_history_push(struct rep_history *history, const char *line, size_t len, int thin)
 {
-    struct entry *entry = len > REP_MOST_LINE ? NULL : malloc(sizeof *entry + len);
+    size_t most = thin ? MOST_INCOMING : MOST_INCOMING_KEPT;
+    if (len > REP_MOST_LINE || atomic_load(&history->incoming_count) >= most) {
+        return 0;
+    }
+    struct entry *entry = malloc(sizeof *entry + len);
     if (entry == NULL) {
         return 0;
     }
@@ -117,22 +124,16 @@ int rep_history_push(struct rep_history *history, const char *line, size_t len, 
     entry->len = len;
     entry->thin = thin;
     memcpy(entry->text, line, len);
-    if (history->waiting_count == MOST_WAITING) {
-        drop_waiting(history);
+    atomic_fetch_add(&history->incoming_count, 1);
+    entry->older = atomic_load(&history->incoming);
+    while (!atomic_compare_exchange_weak(&history->incoming, &entry->older, entry)) {
     }
-    history->waiting[history->waiting_count++] = entry;
+    /* A reader that has the lock now will take it in when it looks for the next line. */
     if (pthread_mutex_trylock(&history->lock) == 0) {
         take_in(history);
         pthread_mutex_unlock(&history->lock);
     }
     return 1;
-}
-
-void rep_history_flush(struct rep_history *history)
-{
-    pthread_mutex_lock(&history->lock);
-    take_in(history);
-    pthread_mutex_unlock(&history->lock);
 }
 
 /* The first entry whose number is greater: numbers ascend. */
@@ -155,6 +156,7 @@ size_t rep_history_next(struct rep_history *history, uint64_t *cursor, char *lin
 {
     size_t len = 0;
     pthread_mutex_lock(&history->lock);
+    take_in(history);
     size_t at = first_after(history, *cursor);
     if (at < history->count) {
         const struct entry *entry = history->entries[at];

@@ -16,11 +16,8 @@ struct rep_history *rep_history_create(size_t most_lines, size_t most_bytes); /*
 void rep_history_destroy(struct rep_history *history);
 
 /* Takes a copy of a line without line ends. `thin` lines may be dropped when room is needed.
- * 0: the line was not taken (too long, or no memory). */
+ * 0: the line was not taken (too long, no memory, or too many came while a reader stood still). */
 int rep_history_push(struct rep_history *history, const char *line, size_t len, int thin);
-
-/* Hands over what could not be while a reader held the history; waits for that reader. */
-void rep_history_flush(struct rep_history *history);
 
 /* Copies the first line after number *cursor into `line` (REP_MOST_LINE bytes) and moves the cursor
  * to it; returns its length, 0 if there is none. */

@@ -405,8 +405,7 @@ terse_status rep_live_start(const char *host, uint16_t port, struct rep_live **o
     }
     start_daemon(live);
     if (live->daemon == NULL) {
-        close(live->fd);
-        destroy(live);
+        destroy(live); /* the socket was handed to the daemon, with or without success */
         return fail(TERSE_NO_MEMORY, fault, host, port, "the server's thread does not start");
     }
     *out = live;
@@ -443,7 +442,6 @@ void rep_live_stop(struct rep_live *live)
     if (live == NULL) {
         return;
     }
-    rep_history_flush(live->history);
     struct timespec when;
     deadline_after(&when, LAST_MS);
     pthread_mutex_lock(&live->lock);

@@ -10,6 +10,7 @@ enum {
     MUST = 1,         /* the key must be there */
     NULLABLE = 2,     /* null is NaN: a loss that overflowed */
     NOT_NEGATIVE = 4, /* sizes and times */
+    PART = 8,         /* 0..1 */
     MOST_TENSORS = 1 << 16
 };
 
@@ -38,7 +39,7 @@ struct field {
 
 static const struct field step_fields[] = {
     STEP(step, MUST | NOT_NEGATIVE),
-    STEP(epoch, 0),
+    STEP(epoch, NULLABLE),
     STEP(seconds, MUST | NOT_NEGATIVE),
     STEP(loss, MUST | NULLABLE),
     STEP(lr, NULLABLE),
@@ -52,10 +53,10 @@ static const struct field step_fields[] = {
 
 static const struct field evaluation_fields[] = {
     EVALUATION(step, MUST | NOT_NEGATIVE),
-    EVALUATION(epoch, 0),
+    EVALUATION(epoch, NULLABLE),
     EVALUATION(seconds, MUST | NOT_NEGATIVE),
     EVALUATION(loss, NULLABLE),
-    EVALUATION(accuracy, NULLABLE),
+    EVALUATION(accuracy, NULLABLE | NOT_NEGATIVE | PART),
     EVALUATION(bytes_said_total, NULLABLE | NOT_NEGATIVE),
     EVALUATION(phi_gradient, NULLABLE),
     EVALUATION(phi_noise, NULLABLE),
@@ -63,8 +64,11 @@ static const struct field evaluation_fields[] = {
 };
 
 static const struct field end_fields[] = {
-    END(step, NOT_NEGATIVE), END(loss, NULLABLE), END(accuracy, NULLABLE),
-    END(seconds, NULLABLE),  {NULL, 0, 0},
+    END(step, NULLABLE | NOT_NEGATIVE),
+    END(loss, NULLABLE),
+    END(accuracy, NULLABLE | NOT_NEGATIVE | PART),
+    END(seconds, NULLABLE),
+    {NULL, 0, 0},
 };
 
 static const struct field run_fields[] = {
@@ -104,7 +108,8 @@ static const char *read_number(const cJSON *value, int rules, double *out)
     if (!cJSON_IsNumber(value)) {
         return "has something else where a number must be";
     }
-    if (!isfinite(value->valuedouble) || (rules & NOT_NEGATIVE && value->valuedouble < 0)) {
+    if (!isfinite(value->valuedouble) || (rules & NOT_NEGATIVE && value->valuedouble < 0) ||
+        (rules & PART && value->valuedouble > 1)) {
         return "has a number out of range";
     }
     *out = value->valuedouble;

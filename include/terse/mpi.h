@@ -44,6 +44,10 @@ TERSE_API uint32_t terse_mpi_launched(void);
  * process would be alone. */
 TERSE_API TERSE_CHECK terse_status terse_mpi_start(terse_fault *fault);
 
+/* This process's seat among all that were started together: terse_group_mpi(MPI_COMM_WORLD, ...)
+ * for programs that load this library at run time and know no mpi.h. */
+TERSE_API TERSE_CHECK terse_status terse_group_mpi_world(terse_group **out, terse_fault *fault);
+
 /* Ends what terse_mpi_start began: MPI_Finalize, or MPI_Abort with exit_code if that is not 0. */
 TERSE_API void terse_mpi_stop(int exit_code);
 

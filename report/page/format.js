@@ -7,14 +7,15 @@ function three(value) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
   if (size === 0 || Number.isInteger(value) && size < 10) return String(value);
-  if (size < 1e-3 || size >= 1e6) return value.toExponential(2);
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace("e+", "e");
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 4);
 }
 
 /* The same without zeros at its end, for ticks and round settings: 41, 0.5. */
 function short(value) {
   const text = three(value);
-  return isNumber(value) && !text.includes("e") ? String(Number(text)) : text;
+  if (!isNumber(value)) return text;
+  return text.includes("e") ? Number(text).toExponential().replace("e+", "e") : String(Number(text));
 }
 
 function scaled(value, units, steps, form) {

@@ -48,9 +48,11 @@ class Axis {
       this.ticks = logTicks(low, high, wanted).map((value) => ({ value, text: this.logText(value) }));
     } else {
       const { ticks, decimals } = roundTicks(low / this.unit[0], high / this.unit[0], wanted);
+      const odd = Math.max(...ticks.map(Math.abs)) >= 1e7 || decimals > 4;
       this.ticks = ticks.map((tick) => ({
         value: tick * this.unit[0],
-        text: (tick + 0).toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
+        text: odd ? short(tick)
+          : tick.toLocaleString("en-US", { minimumFractionDigits: decimals, maximumFractionDigits: decimals }),
       }));
     }
   }
@@ -78,7 +80,8 @@ class Plot {
   constructor(spec, state) {
     this.spec = spec;
     this.state = state;
-    this.logY = Boolean(spec.logY);
+    this.logY = false;
+    this.logChosen = false; /* until somebody does, the values decide */
     this.focused = null; /* { series, point } */
     this.build();
   }
@@ -90,7 +93,7 @@ class Plot {
     this.logButton.setAttribute("aria-label", `${spec.title}: logarithmic vertical axis`);
     this.logButton.addEventListener("click", () => {
       this.logY = !this.logY;
-      this.logButton.setAttribute("aria-pressed", this.logY);
+      this.logChosen = true;
       this.draw();
     });
     this.chart = element("div", { class: "chart", tabindex: "0", role: "group", "aria-roledescription": "chart" });
@@ -134,7 +137,17 @@ class Plot {
     return low <= high ? [low, high] : [log ? 1 : 0, log ? 10 : 1];
   }
 
+  /* A run that diverged would press all others flat. */
+  chooseLog() {
+    if (!this.logChosen && this.spec.kind === "number") {
+      const [low, high] = this.range((point) => point.y, true);
+      this.logY = high / low > 1e4;
+    }
+    this.logButton.setAttribute("aria-pressed", this.logY);
+  }
+
   makeAxes(width, height) {
+    this.chooseLog();
     const about = this.spec.x(this.state);
     const [left, right] = this.range((point) => point.x, about.log);
     let [bottom, top] = this.range((point) => point.y, this.logY);
@@ -218,7 +231,7 @@ class Plot {
     const { run, points } = series;
     const style = `stroke:${run.colour}`;
     const smooth = this.spec.noisy && this.state.smooth && points.length > 60;
-    series.drawn = smooth ? smoothed(points) : points;
+    series.drawn = smooth ? smoothed(points, this.logY) : points;
     if (!this.spec.labels) {
       if (smooth) svg.append(shape("path", { class: "series raw", d: this.path(points), style }));
       svg.append(shape("path", {
@@ -235,8 +248,8 @@ class Plot {
     }
   }
 
-  /* Every label goes where it covers no mark and no other label; the one that finds no place is
-   * left to hover, legend and table. */
+  /* A method is named once, where its name covers no mark and no other name; one that finds no place
+   * is left to hover, legend and table. */
   drawLabels(svg) {
     const { box } = this;
     const taken = [];
@@ -246,19 +259,19 @@ class Plot {
       if (!this.x.has(point.x) || !this.y.has(point.y)) continue;
       const x = this.x.at(point.x);
       const y = this.y.at(point.y);
-      marks.push({ run, x, y });
+      if (run.sibling === 0 || !marks.some((mark) => mark.run.name === run.name)) marks.push({ run, x, y });
       taken.push([x - 6, y - 6, x + 6, y + 6]);
     }
     const clash = (a) => taken.some((b) => a[0] < b[2] && b[0] < a[2] && a[1] < b[3] && b[1] < a[3]);
     for (const { run, x, y } of marks) {
-      const width = textWidth(run.label) + 2;
+      const width = textWidth(run.name) + 2;
       const places = [[x + 10, y - 7], [x - 10 - width, y - 7], [x - width / 2, y - 22], [x - width / 2, y + 9],
         [x + 8, y - 20], [x + 8, y + 6], [x - 8 - width, y - 20], [x - 8 - width, y + 6]];
       const place = places.map(([left, top]) => [left, top, left + width, top + 14]).find((area) =>
         area[0] >= box.left + 2 && area[2] <= box.right + 10 && area[1] >= 0 && area[3] <= box.bottom && !clash(area));
       if (!place) continue;
       taken.push(place);
-      svg.append(shape("text", { class: "mark-label", x: place[0], y: place[1] + 11 }, run.label));
+      svg.append(shape("text", { class: "mark-label", x: place[0], y: place[1] + 11 }, run.name));
     }
   }
 

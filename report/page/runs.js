@@ -13,9 +13,6 @@ class Run {
     this.about = about;
     this.index = index;
     this.shown = true;
-    this.colour = `var(--c${index % COLOURS})`;
-    /* the second eight runs have the same colours and other dashes */
-    this.dash = DASHES[(index + 3 * Math.floor(index / COLOURS)) % DASHES.length];
     this.clock = about.clock || { step: [], bytes: [], seconds: [], work: [] };
     this.series = {};
     for (const key of SERIES) this.series[key] = about[key] || null;
@@ -186,8 +183,22 @@ function thinColumns(columns, key) {
   }
 }
 
+/* A method has a colour, its runs have different dashes; so have methods that share a colour. */
+function styleRuns(runs) {
+  const methods = [...new Set(runs.map((run) => run.name))];
+  const seen = new Map();
+  for (const run of runs) {
+    const method = methods.indexOf(run.name);
+    run.sibling = seen.get(run.name) || 0;
+    seen.set(run.name, run.sibling + 1);
+    run.colour = `var(--c${method % COLOURS})`;
+    run.dash = DASHES[(method + 3 * Math.floor(method / COLOURS) + run.sibling) % DASHES.length];
+  }
+}
+
 /* Names that tell the runs apart: the method, with the seed or the folder where methods repeat. */
 function nameRuns(runs) {
+  styleRuns(runs);
   const ways = [
     (run) => run.name,
     (run) => `${run.name}, seed ${run.about.seed}`,
@@ -204,21 +215,25 @@ function nameRuns(runs) {
   }
 }
 
-/* The mean over a window around each point. At the start, where curves are steep, it narrows on both
- * sides, so that it does not pull the curve away from where it begins. */
-function smoothed(points) {
+/* The mean over a window around each point, of logarithms where the axis is logarithmic. At the start,
+ * where curves are steep, the window narrows on both sides, so that it does not pull the curve away
+ * from where it begins. */
+function smoothed(points, log) {
+  const into = log ? Math.log : (value) => value;
+  const back = log ? Math.exp : (value) => value;
+  const usable = (value) => isNumber(value) && (!log || value > 0);
   const sums = [0];
   const counts = [0];
   for (const { y } of points) {
-    sums.push(sums[sums.length - 1] + (isNumber(y) ? y : 0));
-    counts.push(counts[counts.length - 1] + (isNumber(y) ? 1 : 0));
+    sums.push(sums[sums.length - 1] + (usable(y) ? into(y) : 0));
+    counts.push(counts[counts.length - 1] + (usable(y) ? 1 : 0));
   }
   const widest = Math.max(2, Math.round(points.length / 40));
   return points.map((point, i) => {
-    if (!isNumber(point.y)) return point;
+    if (!usable(point.y)) return point;
     const left = Math.min(widest, i);
     const right = Math.min(i < points.length / 2 ? left : widest, points.length - 1 - i);
     const count = counts[i + right + 1] - counts[i - left];
-    return { ...point, y: (sums[i + right + 1] - sums[i - left]) / count };
+    return { ...point, y: back((sums[i + right + 1] - sums[i - left]) / count) };
   });
 }

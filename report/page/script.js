@@ -88,6 +88,7 @@ function columns(target) {
     const found = run.reach(target);
     return found ? found[key] : NaN;
   };
+  const goal = isNumber(target) ? `${short(target * 100)} %` : "target";
   return [
     ["accuracy", (run) => run.accuracy, percentText, Math.max],
     ["loss", (run) => run.loss, lossText, Math.min],
@@ -95,8 +96,8 @@ function columns(target) {
     ["times smaller", (run) => run.smaller, timesText, Math.max],
     ["time", (run) => run.seconds, secondsText, Math.min],
     [`time at ${speedText(state.link)}`, (run) => run.linkSeconds(state.link), secondsText, Math.min],
-    [`time to ${isNumber(target) ? short(target * 100) : "–"} %`, reach("seconds"), secondsText, Math.min],
-    [`bytes to ${isNumber(target) ? short(target * 100) : "–"} %`, reach("bytes"), bytesText, Math.min],
+    [`time to ${goal}`, reach("seconds"), secondsText, Math.min],
+    [`bytes to ${goal}`, reach("bytes"), bytesText, Math.min],
   ];
 }
 
@@ -178,7 +179,8 @@ function drawHead() {
   const parts = [plural(state.runs.length, "run")];
   if (same("model")) parts.push(same("data") ? `${first.about.model} on ${first.about.data}` : first.about.model);
   if (same("workers")) parts.push(plural(first.about.workers, "worker"));
-  find("subtitle").textContent = parts.join(" · ");
+  find("subtitle").textContent = first ? parts.join(" · ") : "waiting for the first run";
+  for (const id of ["summary-card", "bar", "commands-card"]) find(id).hidden = !first;
   find("footer").textContent = `Made by terse ${DATA.made_by}. Time on a link is work + 8 × bytes / speed: `
     + "latency, and work that overlaps sending, are left out.";
 }

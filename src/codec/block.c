@@ -87,6 +87,16 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     return status;
 }
 
+static size_t touch(const struct tsi_call *call, const uint8_t *section,
+                    const struct tsi_toucher *toucher)
+{
+    const struct block block = block_of(call);
+    (void)section;
+    toucher->touch(toucher->context, call->piece->offset + block.start, NULL, block.ahead);
+    toucher->touch(toucher->context, call->piece->offset, NULL, block.wrapped);
+    return (block.ahead + block.wrapped) * sizeof(float);
+}
+
 const struct terse_codec_ops tsi_codec_block = {
     .wire_id = 7,
     .name = "block",
@@ -100,4 +110,5 @@ const struct terse_codec_ops tsi_codec_block = {
     .scratch_len = scratch_len,
     .encode = encode,
     .decode_add = decode_add,
+    .touch = touch,
 };

@@ -23,6 +23,14 @@ struct tsi_patch {
  * what was said gives back the same bits. */
 #define TSI_NOTHING (-0.0f)
 
+/* Is told which elements of the flat buffer were spoken of: base + index[0 .. count-1], ascending;
+ * index NULL: base .. base + count-1. */
+struct tsi_toucher {
+    void *context;
+    void (*touch)(void *context, uint64_t base, const uint32_t *index, size_t count);
+    const float *soon; /* a flat buffer that will be looked at there */
+};
+
 struct tsi_call;
 
 /* Chooses the bits of a section by what it is to say (codec uniform). */
@@ -71,6 +79,11 @@ struct terse_codec_ops {
      * tells through *used how long the section is. Fault offsets count from `section`. */
     terse_status (*decode_add)(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault);
+
+    /* Codecs that select: tells which elements a section speaks of; it has been decoded before.
+     * Returns how long it is. */
+    size_t (*touch)(const struct tsi_call *call, const uint8_t *section,
+                    const struct tsi_toucher *toucher);
 };
 
 extern const struct terse_codec_ops tsi_codec_f32;

@@ -51,11 +51,14 @@ TERSE_CHECK terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round
                                               const void *payload, size_t len, float *out,
                                               terse_fault *fault);
 
-/* Top-k: how many elements a payload of the whole codec says, and which: their places in the flat
- * buffer and what is said of them. `payload` was said here; cache lines of `soon`, a flat buffer,
- * are asked for on the way. */
+/* Tells which elements a payload of all pieces speaks of; it was said or decoded here before.
+ * Only for codecs with the slot `touch`. */
+void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *payload,
+                     const struct tsi_toucher *toucher);
+
+/* Top-k: how many elements a payload of the whole codec says, and the values of one that was said
+ * here, in the order in which tsi_codec_touch tells their places. Plain pieces are left out. */
 size_t tsi_topk_total(const terse_codec *codec);
-size_t tsi_topk_said(const terse_codec *codec, const uint8_t *payload, const float *soon,
-                     uint64_t *index, float *value);
+void tsi_topk_values(const terse_codec *codec, const uint8_t *payload, float *value);
 
 #endif

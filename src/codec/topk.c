@@ -233,44 +233,44 @@ size_t tsi_topk_total(const terse_codec *codec)
     return total;
 }
 
-/* One section; returns how many elements it says. */
-static size_t list_section(const struct tsi_call *call, const uint8_t *section, const float *soon,
-                           uint64_t *index, float *value)
+static size_t touch(const struct tsi_call *call, const uint8_t *section,
+                    const struct tsi_toucher *toucher)
 {
     const size_t k = k_of(call->param, call->piece);
     const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
+    const float *const soon = toucher->soon + call->piece->offset;
     struct tsi_index_reader reader;
-    uint32_t batch[BATCH];
-    if (tsi_index_open(&shape, section, &reader, NULL) != TERSE_OK)
-        return 0;
-    (void)hear_values(call, section + shape.len, 0, k, value);
-    for (size_t done = 0; done < k; done += BATCH) {
+    uint32_t batch[2][BATCH];
+    size_t before = 0; /* the batch before: its cache lines have been asked for */
+    terse_status status = tsi_index_open(&shape, section, &reader, NULL);
+    for (size_t done = 0, turn = 0; done < k && status == TERSE_OK; done += BATCH, turn ^= 1) {
         const size_t count = k - done < BATCH ? k - done : BATCH;
-        if (tsi_index_next(&reader, count, soon + call->piece->offset, batch, NULL) != TERSE_OK)
-            return 0;
-        for (size_t i = 0; i < count; i++)
-            index[done + i] = call->piece->offset + batch[i];
+        status = tsi_index_next(&reader, count, soon, batch[turn], NULL);
+        if (before > 0)
+            toucher->touch(toucher->context, call->piece->offset, batch[turn ^ 1], before);
+        before = count;
+        if (done + count == k && status == TERSE_OK)
+            toucher->touch(toucher->context, call->piece->offset, batch[turn], before);
     }
-    return k;
+    return shape.len + k * value_len(call->param);
 }
 
-size_t tsi_topk_said(const terse_codec *codec, const uint8_t *payload, const float *soon,
-                     uint64_t *index, float *value)
+void tsi_topk_values(const terse_codec *codec, const uint8_t *payload, float *value)
 {
     struct tsi_call call = {.param = codec->param};
-    size_t total = 0;
     if (tsk_bound(&call.kernel, NULL) != TERSE_OK)
-        return 0;
+        return;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
-        call.piece = &codec->piece[i];
-        if (call.piece->plain) {
-            payload += call.piece->count * sizeof(float);
-        } else if (call.piece->count > 0) {
-            total += list_section(&call, payload, soon, index + total, value + total);
-            payload += section_bound(codec->param, call.piece, 0);
+        const struct tsi_piece *const piece = &codec->piece[i];
+        if (piece->plain) {
+            payload += piece->count * sizeof(float);
+        } else if (piece->count > 0) {
+            const size_t k = k_of(codec->param, piece);
+            payload += section_bound(codec->param, piece, 0);
+            (void)hear_values(&call, payload - k * value_len(codec->param), 0, k, value);
+            value += k;
         }
     }
-    return total;
 }
 
 const struct terse_codec_ops tsi_codec_topk = {
@@ -285,4 +285,5 @@ const struct terse_codec_ops tsi_codec_topk = {
     .scratch_len = scratch_len,
     .encode = encode,
     .decode_add = decode_add,
+    .touch = touch,
 };

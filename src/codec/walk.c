@@ -183,6 +183,23 @@ terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round, const ters
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
 }
 
+void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *payload,
+                     const struct tsi_toucher *toucher)
+{
+    struct walk walk = {codec, NULL, draw, 0};
+    if (tsk_bound(&walk.kernel, NULL) != TERSE_OK)
+        return;
+    for (uint32_t i = 0; i < codec->piece_count; i++) {
+        const struct tsi_call call = call_of(&walk, i);
+        if (call.piece->plain) {
+            toucher->touch(toucher->context, call.piece->offset, NULL, call.piece->count);
+            payload += call.piece->count * sizeof(float);
+        } else if (call.piece->count > 0) {
+            payload += codec->ops->touch(&call, payload, toucher);
+        }
+    }
+}
+
 /* ---- the public calls ---- */
 
 static terse_status encode_all(terse_codec *codec, uint32_t round, const terse_draw *draw,

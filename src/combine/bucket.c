@@ -1,4 +1,5 @@
 /* A bucket: its codec, its mail, and what every combine does with them. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -78,6 +79,9 @@ terse_status tsi_bucket_create(struct tsi_room *room, const struct tsi_combine_o
     measure(bucket);
     terse_status status = create_codec(bucket, fault);
     if (status == TERSE_OK) {
+        bucket->sparse =
+            ops->touch && bucket->codec->ops->touch && room->host && room->host->sparse;
+        bucket->clean = bucket->sparse; /* the sum is 0 at first */
         status = ops->create(bucket);
         if (status != TERSE_OK)
             (void)tsi_fail(fault, status, 0, "out of memory");
@@ -152,6 +156,43 @@ terse_status tsi_check_sum(struct tsi_bucket *bucket, struct tsi_pieces pieces)
         status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
     tsi_clock(bucket->room, TERSE_STATION_COMBINE, &from);
     return tsi_bucket_fail(bucket, status, -1);
+}
+
+/* The largest magnitude among what was touched. */
+struct largest {
+    const float *sum;
+    float most;
+};
+
+static void find_largest(void *context, uint64_t base, const uint32_t *index, size_t count)
+{
+    struct largest *const largest = context;
+    const float *const sum = largest->sum + base;
+    for (size_t i = 0; i < count; i++) {
+        const float here = fabsf(sum[index ? index[i] : i]);
+        if (!(here <= largest->most)) /* a NaN stays */
+            largest->most = here;
+    }
+}
+
+terse_status tsi_check_touched(struct tsi_bucket *bucket)
+{
+    struct largest largest = {bucket->room->sum, 0};
+    const struct tsi_toucher toucher = {&largest, find_largest, bucket->room->sum};
+    uint64_t from = tsi_now();
+    terse_status status = TERSE_OK;
+    bucket->ops->touch(bucket, &toucher);
+    if (!isfinite(largest.most))
+        status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
+    tsi_clock(bucket->room, TERSE_STATION_COMBINE, &from);
+    return tsi_bucket_fail(bucket, status, -1);
+}
+
+void tsi_clear_sum(struct tsi_bucket *bucket)
+{
+    if (!bucket->clean)
+        memset(bucket->room->sum + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+    bucket->clean = 0;
 }
 
 /* ---- mail ---- */

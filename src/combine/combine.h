@@ -25,6 +25,8 @@ struct tsi_host {
                         const struct tsi_piece *piece);
     /* All have agreed: uses the answer of this bucket, room->sum / parts. */
     void (*commit)(void *context, struct tsi_bucket *bucket, float parts);
+    /* 1: commit looks only where a sparse answer is not 0, and leaves 0 there. */
+    int sparse;
 };
 
 /* What all buckets of an exchange share. */
@@ -91,10 +93,12 @@ struct tsi_bucket {
     size_t next_move;
     size_t said_len;        /* of this worker's own payload, all owners together */
     const uint8_t *payload; /* that payload, where it is one: gather and union */
-    int answered;           /* as an owner, in this step */
-    int copied;             /* the exchange holds copies of the memories before this step */
-    terse_fault fault;      /* of the call at hand */
-    terse_status status;    /* the first failure of this step, and its cause */
+    int sparse;          /* the answer is 0 but where `touch` says; the host commits only there */
+    int clean;           /* and room->sum is 0 everywhere here before the step */
+    int answered;        /* as an owner, in this step */
+    int copied;          /* the exchange holds copies of the memories before this step */
+    terse_fault fault;   /* of the call at hand */
+    terse_status status; /* the first failure of this step, and its cause */
     terse_fault cause;
 };
 
@@ -119,6 +123,8 @@ struct tsi_combine_ops {
     terse_status (*move[TSI_MAX_MOVES + 1])(struct tsi_bucket *bucket);
     /* Puts back into the memories what the moves took. */
     void (*undo)(struct tsi_bucket *bucket);
+    /* Tells where the answer may not be 0, some elements more than once; NULL: anywhere. */
+    void (*touch)(struct tsi_bucket *bucket, const struct tsi_toucher *toucher);
 };
 
 extern const struct tsi_combine_ops tsi_combine_reduce;
@@ -181,6 +187,11 @@ terse_status tsi_hear_owners(struct tsi_bucket *bucket);
 
 /* TERSE_OUT_OF_RANGE, noted, if finite parts have a sum that is not: nobody's fault, and a skip. */
 TERSE_CHECK terse_status tsi_check_sum(struct tsi_bucket *bucket, struct tsi_pieces pieces);
+
+/* The same for an answer that is 0 but in places. */
+TERSE_CHECK terse_status tsi_check_touched(struct tsi_bucket *bucket);
+/* Makes room->sum 0 before an answer grows there, unless it is. */
+void tsi_clear_sum(struct tsi_bucket *bucket);
 
 void tsi_zero_pieces(const struct tsi_bucket *bucket, struct tsi_pieces pieces, float *floats);
 

@@ -29,14 +29,31 @@ static terse_status finish(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
     terse_status status = TERSE_OK;
-    tsi_zero_pieces(bucket, bucket->owned[room->rank], room->sum);
+    uint64_t from = tsi_now();
+    tsi_clear_sum(bucket);
+    tsi_clock(room, TERSE_STATION_DECODE, &from);
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
         terse_draw draw = room->draw;
         draw.worker = r;
         status = tsi_hear(bucket, bucket->owned[r], draw, (int32_t)r, bucket->back.recv_at[r],
                           bucket->back.recv_cap[r], room->sum, TERSE_STATION_DECODE);
     }
-    return status == TERSE_OK ? tsi_check_sum(bucket, bucket->owned[room->rank]) : status;
+    if (status != TERSE_OK)
+        return status;
+    return bucket->sparse ? tsi_check_touched(bucket)
+                          : tsi_check_sum(bucket, bucket->owned[room->rank]);
+}
+
+/* What anybody spoke of. */
+static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
+{
+    const struct tsi_room *const room = bucket->room;
+    for (uint32_t r = 0; r < room->workers; r++) {
+        terse_draw draw = room->draw;
+        const uint8_t *const frame = bucket->back.recv_at[r];
+        draw.worker = r;
+        tsi_codec_touch(bucket->codec, &draw, frame + TERSE_FRAME_HEADER_LEN, toucher);
+    }
 }
 
 static void undo(struct tsi_bucket *bucket)
@@ -57,4 +74,5 @@ const struct tsi_combine_ops tsi_combine_gather = {
     .create = create,
     .move = {post, tsi_send_back, wait, finish},
     .undo = undo,
+    .touch = touch,
 };

@@ -39,12 +39,29 @@ static struct tsi_pieces all_of(const struct tsi_bucket *bucket)
     return bucket->owned[bucket->room->rank];
 }
 
-static terse_status post(struct tsi_bucket *bucket)
+/* f32 without memory says the gradient itself: its payload is the sum's own buffer, and nothing is
+ * copied twice. */
+static int is_itself(const struct tsi_bucket *bucket)
+{
+    return bucket->codec->ops == &tsi_codec_f32 && !bucket->room->memory;
+}
+
+static float *payload_of(const struct tsi_bucket *bucket)
+{
+    return is_itself(bucket) ? bucket->room->sum + bucket->first
+                             : (float *)(void *)bucket->back.memory;
+}
+
+static void say(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
-    uint64_t from = tsi_now();
     const float *const in = room->memory ? room->memory : room->gradient;
-    terse_status status =
+    if (is_itself(bucket)) {
+        bucket->said_len = (size_t)bucket->count * sizeof(float);
+        memcpy(payload_of(bucket), room->gradient + bucket->first, bucket->said_len);
+        return;
+    }
+    const terse_status status =
         tsi_codec_encode(bucket->codec, bucket->round, &room->draw, all_of(bucket), in,
                          room->memory, bucket->there.memory, SIZE_MAX, &bucket->said_len);
     if (status != TERSE_OK) { /* say nothing, so that nobody waits; the agreement tells */
@@ -53,10 +70,17 @@ static terse_status post(struct tsi_bucket *bucket)
         memset(bucket->there.memory, 0, bucket->said_len);
     }
     memcpy(bucket->back.memory, bucket->there.memory, bucket->said_len);
+}
+
+static terse_status post(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    uint64_t from = tsi_now();
+    say(bucket);
     tsi_clock(room, TERSE_STATION_ENCODE, &from);
-    status = terse_group_sum_post(room->group, (float *)(void *)bucket->back.memory,
-                                  bucket->said_len / sizeof(float), bucket->sum_scratch,
-                                  &bucket->sum, &bucket->fault);
+    const terse_status status =
+        terse_group_sum_post(room->group, payload_of(bucket), bucket->said_len / sizeof(float),
+                             bucket->sum_scratch, &bucket->sum, &bucket->fault);
     tsi_clock(room, TERSE_STATION_GROUP, &from);
     return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
@@ -76,8 +100,8 @@ static terse_status check_payload(struct tsi_bucket *bucket)
     const struct tsk_table *kernel = NULL;
     terse_status status = tsk_bound(&kernel, &bucket->fault);
     if (status == TERSE_OK &&
-        kernel->magnitude_max_f32((const float *)(const void *)bucket->back.memory,
-                                  bucket->said_len / sizeof(float)) >= TSK_INFINITY_BITS)
+        kernel->magnitude_max_f32(payload_of(bucket), bucket->said_len / sizeof(float)) >=
+            TSK_INFINITY_BITS)
         status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
     return tsi_bucket_fail(bucket, status, -1);
 }
@@ -91,14 +115,21 @@ static terse_status finish(struct tsi_bucket *bucket)
     if (status != TERSE_OK)
         return tsi_bucket_fail(bucket, status, bucket->fault.rank);
     status = check_payload(bucket);
-    if (status != TERSE_OK)
+    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    if (status != TERSE_OK || is_itself(bucket))
         return status;
     if (bucket->round == 0)
-        memset(room->sum + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+        tsi_clear_sum(bucket);
     status = tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
                                   bucket->back.memory, bucket->said_len, room->sum, &bucket->fault);
     tsi_clock(room, TERSE_STATION_DECODE, &from);
     return tsi_bucket_fail(bucket, status, -1);
+}
+
+/* All speak of the same elements. */
+static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
+{
+    tsi_codec_touch(bucket->codec, &bucket->room->draw, bucket->back.memory, toucher);
 }
 
 static void undo(struct tsi_bucket *bucket)
@@ -118,4 +149,5 @@ const struct tsi_combine_ops tsi_combine_reduce = {
     .create = create,
     .move = {post, turn, finish},
     .undo = undo,
+    .touch = touch,
 };

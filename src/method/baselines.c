@@ -289,6 +289,7 @@ const struct tsi_method_row tsi_method_natural = {
 static const struct tsi_default composed_params[] = {
     RATE("0.05"),
     {TSI_MOMENTUM, "0.9"},
+    {TSI_BETA, "0.9"},
     {TSI_BETA1, "0.9"},
     {TSI_BETA2, "0.999"},
     {TSI_EPS, "1e-8"},

@@ -57,6 +57,15 @@ static int updates_with_momentum(const terse_method *method)
     }
 }
 
+/* Does an element that nobody spoke of stay as it is? */
+static int steps_alone(const terse_method *method)
+{
+    const enum tsi_update_kind update = method->stations.update;
+    return (update == TSI_UPDATE_SGD && tsi_value(method, TSI_WD) == 0 &&
+            !updates_with_momentum(method)) ||
+           (update == TSI_UPDATE_SUBTRACT && !updates_with_momentum(method));
+}
+
 static terse_status create_buffers(terse_method *method)
 {
     const struct tsi_stations *const stations = &method->stations;
@@ -241,6 +250,7 @@ static terse_status create_alone(const char *spec, terse_group *group, const ter
     method->host.context = method;
     if (method->stations.update != TSI_UPDATE_REPLACE)
         method->host.own = NULL;
+    method->host.sparse = steps_alone(method);
     method->rule = (struct tsi_bit_rule){method, tsi_method_bits};
     if (tsi_layout_copy(layout, &method->layout) != TERSE_OK || create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");

@@ -155,6 +155,55 @@ static void keep_owned(const terse_method *method, const struct tsi_bucket *buck
     }
 }
 
+/* ---- what was said ---- */
+
+/* The next bucket of this step in the order of the flat buffer. */
+static const struct tsi_bucket *bucket_after(const terse_exchange *exchange, uint64_t from)
+{
+    const struct tsi_bucket *next = NULL;
+    for (uint32_t i = 0; i < exchange->posted_count; i++) {
+        const struct tsi_bucket *const bucket = exchange->posted[i];
+        if (bucket->count > 0 && bucket->first >= from && (!next || bucket->first < next->first))
+            next = bucket;
+    }
+    return next;
+}
+
+/* Writes down where something was said, and what all made of it. */
+static void list_said(void *context, uint64_t base, const uint32_t *index, size_t count)
+{
+    terse_method *const method = context;
+    struct tsi_posterior *const posterior = &method->posterior;
+    const float *const sum = method->under_way->room.sum + base;
+    uint64_t *const places = posterior->index + posterior->count;
+    float *const there = posterior->sum + posterior->count;
+    for (size_t i = 0; index && i < count; i++) {
+        places[i] = base + index[i];
+        there[i] = sum[index[i]];
+    }
+    posterior->count += index ? count : 0;
+}
+
+/* Before anything is committed: a sparse commit leaves nothing of the sum. */
+static void remember_said(terse_method *method)
+{
+    const terse_exchange *const exchange = method->under_way;
+    struct tsi_posterior *const posterior = &method->posterior;
+    const struct tsi_toucher toucher = {method, list_said, exchange->room.sum};
+    const struct tsi_bucket *bucket = bucket_after(exchange, 0);
+    if (!method->settings.row->posterior || method->remembered ||
+        exchange != method->exchange[TSI_EXCHANGE_MAIN])
+        return;
+    posterior->count = 0;
+    for (; bucket; bucket = bucket_after(exchange, bucket->first + bucket->count)) {
+        tsi_topk_values(bucket->codec, bucket->payload, posterior->before + posterior->count);
+        tsi_codec_touch(bucket->codec, &exchange->room.draw, bucket->payload, &toucher);
+    }
+    for (size_t i = 0; i < posterior->count && tsi_value(method, TSI_VALUES) != 0; i++)
+        posterior->before[i] += method->memory[posterior->index[i]]; /* what rounding left of it */
+    method->remembered = 1;
+}
+
 /* ---- update ---- */
 
 static struct tsi_update update_of(const terse_method *method, const struct tsi_bucket *bucket,
@@ -181,10 +230,50 @@ static struct tsi_update update_of(const terse_method *method, const struct tsi_
     };
 }
 
+/* x -= lr * G where something was said, and leaves 0 there: the same bits as a pass over all. */
+struct sparse_step {
+    float *sum;
+    float *weights;
+    float lr;
+    float parts;
+};
+
+static void step_touched(void *context, uint64_t base, const uint32_t *index, size_t count)
+{
+    const struct sparse_step *const step = context;
+    float *const sum = step->sum + base;
+    float *const weights = step->weights + base;
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = index ? index[i] : i;
+        weights[at] -= step->lr * (sum[at] / step->parts);
+        sum[at] = 0;
+    }
+}
+
+static void commit_touched(const terse_method *method, struct tsi_bucket *bucket, float parts)
+{
+    const int inside = method->stations.unit == TSI_UNIT_WEIGHT;
+    const float outer = method->stations.local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
+    struct sparse_step step = {bucket->room->sum, method->weights, inside ? outer : method->lr,
+                               parts};
+    const struct tsi_toucher toucher = {&step, step_touched, method->weights};
+    if (method->options.answer) { /* 0 + G: what two have spoken of is visited twice */
+        memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+        step.lr = -1;
+    }
+    bucket->ops->touch(bucket, &toucher);
+    bucket->clean = 1;
+}
+
 static void commit(void *context, struct tsi_bucket *bucket, float parts)
 {
     terse_method *const method = context;
     struct tsi_update update = update_of(method, bucket, parts);
+    remember_said(method);
+    if (bucket->sparse) {
+        commit_touched(method, bucket, parts);
+        return;
+    }
     if (method->options.answer) {
         tsi_update_answer(&update, method->stations.update == TSI_UPDATE_SIGNED);
         return;
@@ -208,38 +297,6 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
 
 /* ---- afterwards ---- */
 
-/* The next bucket of this step in the order of the flat buffer. */
-static const struct tsi_bucket *bucket_after(const terse_exchange *exchange, uint64_t from)
-{
-    const struct tsi_bucket *next = NULL;
-    for (uint32_t i = 0; i < exchange->posted_count; i++) {
-        const struct tsi_bucket *const bucket = exchange->posted[i];
-        if (bucket->count > 0 && bucket->first >= from && (!next || bucket->first < next->first))
-            next = bucket;
-    }
-    return next;
-}
-
-/* Of every element that was said: what it was, and what all made of it. */
-static void remember_said(terse_method *method, const terse_exchange *exchange)
-{
-    struct tsi_posterior *const posterior = &method->posterior;
-    const float *const sum = exchange->room.sum;
-    const struct tsi_bucket *bucket = bucket_after(exchange, 0);
-    posterior->count = 0;
-    for (; bucket; bucket = bucket_after(exchange, bucket->first + bucket->count))
-        posterior->count +=
-            tsi_topk_said(bucket->codec, bucket->payload, sum, posterior->index + posterior->count,
-                          posterior->before + posterior->count);
-    for (size_t i = 0; i < posterior->count; i++) {
-        const size_t last = posterior->count - 1;
-        __builtin_prefetch(&sum[posterior->index[i + 16 < last ? i + 16 : last]]);
-        __builtin_prefetch(&method->memory[posterior->index[i + 16 < last ? i + 16 : last]]);
-        posterior->sum[i] = sum[posterior->index[i]];
-        posterior->before[i] += method->memory[posterior->index[i]]; /* what rounding left of it */
-    }
-}
-
 void tsi_method_point(terse_method *method)
 {
     const unsigned threads = method->options.threads ? method->options.threads : 1;
@@ -256,8 +313,7 @@ void tsi_method_point(terse_method *method)
 void tsi_method_settle(terse_method *method)
 {
     const terse_exchange *const exchange = method->under_way;
-    if (method->settings.row->posterior && exchange == method->exchange[TSI_EXCHANGE_MAIN])
-        remember_said(method, exchange);
+    method->remembered = 0;
     if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
         tsi_method_bits_commit(method);
     if (method->said && method->stations.local)

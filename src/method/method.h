@@ -69,6 +69,7 @@ struct terse_method {
     struct tsi_bit_record *bits; /* by role (worker, owner) and slot */
     size_t slots;
     uint64_t posterior_count; /* as saved */
+    int remembered;           /* in this step: the posterior is that of its answer */
     int buckets;              /* 1: posted one by one in this step */
     /* of the step under way */
     terse_exchange *under_way;

@@ -169,7 +169,8 @@ static terse_status read_entry(struct reading *reading, const char *text, size_t
     const int word = word_of(reading->settings->row, text, len);
     if (word >= 0)
         return read_word(reading, word, text, len, offset, fault);
-    if (reading->in_codec && !is_param(reading->list, reading->count, text, len)) {
+    const int open = reading->in_codec && strchr(reading->settings->word[TSI_WORD_CODEC], ':');
+    if (open && !is_param(reading->list, reading->count, text, len)) {
         char *const codec = reading->settings->word[TSI_WORD_CODEC];
         const size_t used = strlen(codec);
         if (used + len + 2 > TSI_MAX_WORD)

@@ -92,12 +92,26 @@ static void check_said(terse_method *method)
     posterior->count = sound ? (size_t)count : 0;
 }
 
+/* An owner's floats are its slices' alone: what was restored may be the whole. */
+static void keep_slices(const terse_method *method, float *floats)
+{
+    const terse_exchange *const exchange = method->exchange[TSI_EXCHANGE_MAIN];
+    const struct tsi_bucket *const bucket = exchange->bucket[0];
+    for (uint32_t r = 0; floats && r < method->workers; r++) {
+        const struct tsi_pieces theirs = bucket->owned[r];
+        if (r != method->rank)
+            tsi_zero_pieces(bucket, theirs, floats);
+    }
+}
+
 terse_status terse_method_restored(terse_method *method, terse_fault *fault)
 {
     if (!method)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
     if (method->posterior.cap > 0)
         check_said(method);
+    keep_slices(method, method->owner_x);
+    keep_slices(method, method->exchange[TSI_EXCHANGE_MAIN]->room.owner_memory);
     if (!method->stations.local ||
         method->progress.step % (uint64_t)tsi_value(method, TSI_EVERY) == 0)
         tsi_method_point(method);

@@ -15,15 +15,17 @@ static void adam_chunk(void *context, size_t chunk, size_t first, size_t count)
     const float decay = update->decay;
     const float keep = update->keep;
     const float keep_v = update->keep_v;
-    const float correct_m = update->correct_m;
-    const float correct_v = update->correct_v;
-    const float eps = update->eps;
+    /* (m / cm) / (sqrt(v / cv) + eps) = m * (root / cm) / (sqrt(v) + eps * root), root = sqrt(cv)
+     */
+    const float root = sqrtf(update->correct_v);
+    const float factor = root / update->correct_m;
+    const float eps = update->eps * root;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
         const float mean = sum[i] / parts;
         m[i] = keep * m[i] + (1.0f - keep) * mean;
         v[i] = keep_v * v[i] + (1.0f - keep_v) * (mean * mean);
-        const float ratio = (m[i] / correct_m) / (sqrtf(v[i] / correct_v) + eps);
+        const float ratio = factor * m[i] / (sqrtf(v[i]) + eps);
         weights[i] -= lr * (ratio + decay * weights[i]);
     }
 }

@@ -1,8 +1,8 @@
-"""terse bench codecs and terse demo: what they promise to print. No test of speed: those are
+"""terse bench and terse demo: what they promise to print. No test of speed: those are
 printed, and judged on a quiet machine."""
 import unittest
 
-from support import Case
+from support import Case, USAGE
 
 PROMISED = {"codec", "level", "threads", "count", "encode_seconds", "decode_seconds",
             "encode_over_limit", "decode_over_limit", "payload_bytes", "read_gbps"}
@@ -57,6 +57,61 @@ class Bench(Case):
         done = self.terse("bench", "codecs", "--seconds", "0", "--codec", "sign", "--count",
                           "1k", "4G", "--json")
         self.assertIn(b"4,000,000,000 floats are left out", done.stderr)
+
+
+class Methods(Case):
+    def test_every_method_has_a_row(self):
+        rows = self.json("bench", "methods", "--json", "--count", "4096", "--seconds", "0")["rows"]
+        names = {m["name"] for m in self.json("methods", "--json")["methods"]}
+        self.assertEqual({row["name"] for row in rows}, names)
+        self.assertIn("qadam:kx=0", {row["method"] for row in rows})
+        for row in rows:
+            self.assertLessEqual({"method", "count", "threads", "step_seconds", "step_over_limit",
+                                  "limit", "station_seconds", "spec"}, set(row))
+            self.assertEqual((row["count"], row["threads"]), (4096, 1))
+            for key in ("step_seconds", "step_over_limit", "limit_seconds", "payload_bits"):
+                self.assertGreater(row[key], 0, (row["method"], key))
+            self.assertAlmostEqual(row["step_over_limit"],
+                                   row["step_seconds"] / row["limit_seconds"], places=6)
+        beside = {row["method"]: row for row in rows}
+        self.assertAlmostEqual(beside["regtopk"]["step_over_topk"],
+                               beside["regtopk"]["step_seconds"] / beside["topk"]["step_seconds"],
+                               places=6)
+
+    def test_limits_say_as_many_passes_as_they_count(self):
+        """The limit is made of the passes that its text names."""
+        rows = self.json("bench", "methods", "--json", "--count", "1k", "--seconds", "0")["rows"]
+        for row in rows:
+            said = ("codes", "halves", "payload", "Q_x", "touched", "block")
+            passes = [p.strip() for part in row["limit"].replace("owner:", "").replace("vote:", "")
+                      .split("|") for piece in part.split(";") for p in piece.split(",")]
+            whole = [p.split(" ")[0] for p in passes
+                     if not any(word in p for word in said)]
+            whole = {kind: whole.count(kind) for kind in ("R", "W", "RW")}
+            least = (whole["R"] * row["read_seconds"] + whole["W"] * row["write_seconds"] +
+                     whole["RW"] * row["update_seconds"])
+            self.assertLessEqual(least, row["limit_seconds"] * (1 + 1e-9), row["limit"])
+            payload = max(row["payload_bits"], 10) / 32 + 1 / 64
+            vector = row["read_seconds"] + row["write_seconds"] + row["update_seconds"]
+            if "touched" not in row["limit"] and "moved" not in row["limit"]:
+                self.assertLessEqual(row["limit_seconds"], least + 3 * payload * vector, row)
+
+    def test_text_and_lists(self):
+        text = self.text("bench", "methods", "--seconds", "0", "--count", "1k", "--threads", "1",
+                         "2", "--method", "topk", "regtopk", "def:ratio=256,lambda=0.5")
+        for word in ("x limit", "block moved", "R g, RW e", "regtopk takes", "check that all"):
+            self.assertIn(word, text)
+        self.assertEqual(len([x for x in text.splitlines() if x.startswith("def:ratio")]), 2)
+
+    def test_other_passes_are_refused(self):
+        for spec, why in (("topk:momentum=0.9", "momentum makes other passes"),
+                          ("def:momentum=0", "momentum makes other passes"),
+                          ("def:every=4", "every makes other passes"),
+                          ("qsgd:combine=gather", "another station makes other passes"),
+                          ("codec=topk", "does not know this method")):
+            text = self.error("bench", "methods", "--json", "--seconds", "0", "--count", "1k",
+                              "--method", spec, expect=USAGE)
+            self.assertIn(why, text)
 
 
 class Demo(Case):

@@ -4,7 +4,8 @@ import unittest
 
 from support import Case, USAGE
 
-COMMANDS = ("demo", "codecs", "encode", "decode", "inspect", "bench", "info", "help")
+COMMANDS = ("demo", "train", "compare", "report", "methods", "codecs", "encode", "decode", "inspect",
+            "bench", "info", "help")
 
 
 class Help(Case):
@@ -63,6 +64,8 @@ class Wrong(Case):
             (("help", "nonsense"), "no command 'nonsense'"),
             (("codecs", "--frob"), "unrecognized option '--frob'"),
             (("codecs", "a", "b"), "one codec"),
+            (("methods", "--frob"), "unrecognized option '--frob'"),
+            (("methods", "a", "b"), "one method"),
             (("info", "x"), "too many"),
             (("demo", "x"), "too many"),
             (("encode",), "NPY file is missing"),

@@ -9,6 +9,7 @@ import pathlib
 import struct
 import sys
 
+import corpus_train
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "report"))
 import make_runs  # noqa: E402
 
@@ -71,6 +72,7 @@ def main():
                              for path in sorted((GOLDEN / folder).glob("*.terse"))],
               "metrics": list(make_runs.seeds()),
               "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS)]}
+    corpus.update(corpus_train.corpus())
     for target in ("decode", "round_trip", "levels"):
         corpus[target] = list(subjects())
     for target, inputs in corpus.items():

@@ -26,10 +26,17 @@ MAY_INCLUDE = {
     "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "exchange",
                "point", "direction", "memory", "update"},
 }
+# The same within train/, which sees the library as its users do.
+TRAIN_MAY_INCLUDE = {
+    "files": set(),
+    "data": {"files"},
+    "loop": {"files", "data", "net"},
+}
 # These see the library as its users do.
 OUTSIDE = ("cli", "report", "mpi", "bench", "examples", "tests/install", "train/net")
-# A part of the command may be made of others: "report/run.h".
-PARTS = {"cli": ("report",)}
+# A part of the command may be made of others: "report/run.h", "train/loop/train.h".
+PARTS = {"cli": ("report", "train")}
+SEE_TRAIN = ("cli", "bench")  # and the nouns of train/ ("net/net.h")
 
 # Headers of the C library, POSIX and the compiler; any other <header> is a third party's.
 SYSTEM = re.compile(
@@ -57,7 +64,7 @@ def walk():
     """Every file of the project, as a path from its root."""
     for folder, folders, files in os.walk(ROOT):
         folders[:] = sorted(f for f in folders if f not in (".git", "build", "__pycache__"))
-        for file in sorted(files):
+        for file in sorted(set(files) - {".git"}):  # a file, in a worktree of git
             yield os.path.relpath(os.path.join(folder, file), ROOT)
 
 
@@ -114,12 +121,28 @@ def outside_sees_public_headers(files):
         if not is_within(path, OUTSIDE):
             continue
         for kind, header in includes(path):
+            if path.split("/")[0] in SEE_TRAIN and os.path.exists(os.path.join(ROOT, "train", header)):
+                continue
             beside = os.path.join(os.path.dirname(path), header)
             top = "/".join(path.split("/")[:-1])
             if header.split("/")[0] in PARTS.get(path.split("/")[0], ()):
                 beside = header
             if kind == '"' and (".." in header or not os.path.exists(os.path.join(ROOT, beside))):
                 yield '%s: "%s" is not beside it in %s/' % (path, header, top)
+
+
+def train_layers(files):
+    for path in filter(is_c, files):
+        parts = path.split("/")
+        if parts[0] != "train" or is_within(path, OUTSIDE):
+            continue
+        if parts[1] not in TRAIN_MAY_INCLUDE:
+            yield "%s: the folder train/%s has no place among the layers" % (path, parts[1])
+            continue
+        for kind, header in includes(path):
+            folder = header.split("/")[0]
+            if kind == '"' and folder != parts[1] and folder not in TRAIN_MAY_INCLUDE[parts[1]]:
+                yield '%s: must not include "%s"' % (path, header)
 
 
 def public_headers_include_public_headers(files):
@@ -199,14 +222,18 @@ def no_machine_paths(files):
 
 
 def sources_are_listed(files):
-    for top in ("src", "cli", "train", "report"):
-        lists = top + "/CMakeLists.txt"
-        listed = read(lists) if lists in files else ""
-        for path in files:
-            if path.startswith(top + "/") and path.endswith(".c"):
-                name = path[len(top) + 1:]
-                if not re.search(r"(^|\s)%s(\s|\))" % re.escape(name), listed):
-                    yield "%s/CMakeLists.txt does not list %s" % (top, name)
+    """In the CMakeLists.txt of its own folder, or of one above."""
+    for path in files:
+        if not path.endswith(".c") or path.split("/")[0] not in ("src", "cli", "train", "report"):
+            continue
+        folder, name, found = os.path.dirname(path), os.path.basename(path), False
+        while folder and not found:
+            lists = folder + "/CMakeLists.txt"
+            listed = read(lists) if lists in files else ""
+            found = re.search(r"(^|\s)%s(\s|\))" % re.escape(name), listed)
+            folder, name = os.path.dirname(folder), os.path.basename(folder) + "/" + name
+        if not found:
+            yield "no CMakeLists.txt lists %s" % path
 
 
 def code_folders(files):
@@ -242,6 +269,7 @@ LAWS = (
     ("public headers include public headers", public_headers_include_public_headers),
     ("cli, report, mpi, bench, examples, train/net see only <terse/...>",
      outside_sees_public_headers),
+    ("train: files <- data, net <- loop, and <terse/...>", train_layers),
     ("each third-party header has one place in a part", third_party_headers_have_one_place),
     ("functions are at most %d lines, %d in kernels" % (MAX_FUNCTION, MAX_KERNEL),
      functions_are_short),

@@ -49,6 +49,18 @@ class Laws(unittest.TestCase):
     def test_cli_may_include_its_own(self):
         self.assertFalse(self.breaches(PUBLIC, cli__a_c='#include "say.h"\n', cli__say_h="\n"))
 
+    def test_cli_may_include_report_but_not_the_other_way(self):
+        self.assertFalse(self.breaches(PUBLIC, cli__a_c='#include "report/run.h"\n',
+                                       report__run_h="\n"))
+        self.assertTrue(self.breaches(PUBLIC, cli__b_c='#include "report/none.h"\n'))
+        self.assertTrue(self.breaches(PUBLIC, report__b_c='#include "cli/say.h"\n', cli__say_h="\n"))
+
+    def test_train_must_not_include_src_or_upwards(self):
+        law = laws.train_layers
+        self.assertFalse(self.breaches(law, train__data__a_c='#include "files/file.h"\n'))
+        self.assertTrue(self.breaches(law, train__data__b_c='#include "base/bytes.h"\n'))
+        self.assertTrue(self.breaches(law, train__files__a_c='#include "data/data.h"\n'))
+
     def test_public_header_must_not_include_inside(self):
         law = laws.public_headers_include_public_headers
         self.assertTrue(self.breaches(law, include__terse__a_h='#include "base/bytes.h"\n'))
@@ -57,6 +69,8 @@ class Laws(unittest.TestCase):
         law = laws.third_party_headers_have_one_place
         text = "#include <xxhash.h>\n"
         self.assertFalse(self.breaches(law, src__base__a_c=text))
+        self.assertFalse(self.breaches(law, report__a_c=text))  # another part
+        self.assertFalse(self.breaches(law, train__files__a_c=text))
         self.assertTrue(self.breaches(law, src__wire__b_c=text))
 
     def test_cmocka_in_the_library(self):

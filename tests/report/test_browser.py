@@ -298,13 +298,53 @@ class Report(Page):
                 line.replace('"loss":', '"loss":null,"was":') for line in lines[:8]] + ["{"])):
             with open(os.path.join(folder, "metrics.jsonl"), "w", encoding="utf-8") as file:
                 file.write("".join(line + "\n" for line in kept))
-        self.show([one, none, broken])
+        alone, = self.runs("topk:keep=0.01", steps=100, every=10)  # one worker says nothing
+        with open(os.path.join(alone, "metrics.jsonl"), encoding="utf-8") as file:
+            silent = [json.loads(line) for line in file]
+        for line in silent:
+            line.update({key: 0 for key in line if key.startswith("bytes")})
+        with open(os.path.join(alone, "metrics.jsonl"), "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in silent))
+        self.show([one, none, broken, alone])
         self.assertIn("no complete JSON object", self.browser.text("#notes"))
         for axis in ("step", "bytes", "seconds", "link"):
             choose_axis(self.browser, axis)
             self.browser.run("document.querySelector('#log-x').click()")
         self.assertFalse("NaN" in self.browser.run("return document.querySelector('main').innerHTML"))
+        self.assertFalse("Infinity" in self.browser.text("main"))
         self.show([none])
+        self.assertEqual(self.browser.run(OVERLAPS), [])
+
+    def test_seeds_of_a_method_share_its_colour(self):
+        folders = []
+        for seed in (1, 2, 3):
+            for name in ("dense", "signum"):
+                folders.append(make_runs.write_run(self.path(f"seed-{seed}"), row(name), 600, 10, seed))
+        self.show(folders)
+        styles = self.browser.run("""return [...document.querySelectorAll("#loss path[data-run]")]
+            .map((path) => [path.style.stroke, path.getAttribute("stroke-dasharray")])""")
+        self.assertEqual(len(set(stroke for stroke, _ in styles)), 2)
+        self.assertEqual(len(set(map(tuple, styles))), 6)
+        self.assertEqual(self.browser.text("#legend button"), "dense, seed 1")
+        names = self.browser.run("return [...document.querySelectorAll('.mark-label')].map((label) => label.textContent)")
+        self.assertEqual(sorted(names), ["dense", "signum"])
+
+    def test_a_run_that_diverges_leaves_the_others_readable(self):
+        good, bad = self.runs("dense", "signum", steps=600, every=10)
+        path = os.path.join(bad, "metrics.jsonl")
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        for line in lines:
+            if line["kind"] == "step" and line["step"] > 300:
+                line["loss"] = 2.0 ** (line["step"] - 300) if line["step"] < 500 else None
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in lines))
+        self.show([good, bad])
+        pressed = "return document.querySelector('#loss .quiet').getAttribute('aria-pressed')"
+        self.assertEqual(self.browser.run(pressed), "true")
+        self.assertEqual(self.browser.run(OVERLAPS), [])
+        self.browser.click("#loss .quiet")
+        self.assertEqual(self.browser.run(pressed), "false")
         self.assertEqual(self.browser.run(OVERLAPS), [])
 
     def test_eight_long_runs_draw_in_a_second(self):

@@ -12,9 +12,13 @@ from support import Case, LiveServer, row
 STEP = '{"kind":"step","step":%d,"seconds":%d,"loss":1,"bytes_said":1,"bytes_dense":1}'
 
 
-def talk(server, request, limit=1 << 22):
+def talk(server, request):
+    return talk_to(("127.0.0.1", server.port), request)
+
+
+def talk_to(address, request, limit=1 << 22):
     """Everything that comes back until the connection closes (or a second of silence)."""
-    with socket.create_connection(("127.0.0.1", server.port), 10) as link:
+    with socket.create_connection(address, 10) as link:
         link.settimeout(1.0)
         got = b""
         try:
@@ -222,6 +226,20 @@ class Start(Case):
         server = LiveServer("0.0.0.0", "0")
         self.addCleanup(server.stop)
         self.assertEqual(status(talk(server, get("/", host="any.example"))), 200)
+
+    def test_ipv6(self):
+        try:
+            with socket.socket(socket.AF_INET6) as probe:
+                probe.bind(("::1", 0))
+        except OSError as error:
+            self.skipTest(f"this machine has no ::1 ({error})")
+        server = LiveServer("::1", "0")
+        self.addCleanup(server.stop)
+        self.assertTrue(server.address.startswith("http://[::1]:"))
+        with socket.create_connection(("::1", server.port), 10) as link:
+            link.sendall(get("/", host="[::1]"))
+            self.assertEqual(status(link.recv(4096)), 200)
+            self.assertEqual(status(talk_to(("::1", server.port), get("/", host="evil.example"))), 421)
 
     def test_the_sample_lines_arrive(self):
         server = LiveServer()

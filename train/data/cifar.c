@@ -42,11 +42,11 @@ static terse_status append(const struct trn_bytes *in, const struct trn_cifar_fo
                            uint32_t count, struct trn_examples *out, terse_fault *fault)
 {
     const size_t all = (size_t)out->count + count;
-    uint8_t *pixels = realloc(out->image_block, all * TRN_CIFAR_PIXELS);
+    uint8_t *pixels = all <= UINT32_MAX ? realloc(out->image_block, all * TRN_CIFAR_PIXELS) : NULL;
     if (pixels)
         out->image_block = pixels;
     uint32_t *labels = pixels ? realloc(out->labels, all * sizeof *labels) : NULL;
-    if (!labels || all > UINT32_MAX)
+    if (!labels)
         return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the images of '%s'", in->name);
     out->labels = labels;
     for (uint32_t i = 0; i < count; i++) {

@@ -83,7 +83,8 @@ static terse_status find(const char *name, size_t *index, const char **where, te
     const char *colon = strchr(name, ':');
     const size_t len = colon ? (size_t)(colon - name) : strlen(name);
     size_t i = 0;
-    while (i < SOURCES && (strlen(sources[i].name) != len || memcmp(sources[i].name, name, len)))
+    while (i < SOURCES &&
+           (strlen(sources[i].name) != len || strncmp(sources[i].name, name, len) != 0))
         i++;
     if (i == SOURCES)
         return unknown(name, len, fault);

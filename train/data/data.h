@@ -62,11 +62,12 @@ struct trn_augment {
 };
 
 enum trn_tokens {
-    TRN_WORDS,  /* words in order: 2 + hash mod (buckets - 2); 1 is never used, 0 is padding */
-    TRN_NGRAMS, /* words, then pairs of neighbours, each 1 + hash mod (buckets - 1); 0 is padding */
+    TRN_WORDS,  /* words in order */
+    TRN_NGRAMS, /* words, then pairs of neighbours */
 };
 
-/* Text is lower-cased; a word is a run of letters, digits or bytes above 127. */
+/* Text is lower-cased; a word is a run of letters, digits or bytes above 127. Its id is 1 + hash
+ * mod (buckets - 1); 0 is padding. */
 struct trn_text {
     enum trn_tokens tokens;
     uint32_t buckets; /* >= 4: ids are 0 .. buckets-1 */

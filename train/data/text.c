@@ -30,19 +30,18 @@ static int next_word(struct words *words, unsigned char word[MOST_WORD], size_t 
     return *len > 0;
 }
 
-static int32_t bucket(uint64_t hash, uint32_t buckets, uint32_t first)
+static int32_t bucket(uint64_t hash, uint32_t buckets)
 {
-    return (int32_t)(first + (uint32_t)(hash % (buckets - first)));
+    return (int32_t)(1 + (uint32_t)(hash % (buckets - 1)));
 }
 
 static uint32_t write_words(struct words words, const struct trn_text *form, int32_t *tokens)
 {
-    const uint32_t first = form->tokens == TRN_WORDS ? 2 : 1;
     unsigned char word[MOST_WORD];
     size_t len;
     uint32_t count = 0;
     while (count < form->max_len && next_word(&words, word, &len))
-        tokens[count++] = bucket(trn_hash64(word, len, 0), form->buckets, first);
+        tokens[count++] = bucket(trn_hash64(word, len, 0), form->buckets);
     return count;
 }
 
@@ -57,7 +56,7 @@ static uint32_t write_pairs(struct words words, const struct trn_text *form, int
         return count;
     before = trn_hash64(word, len, 0);
     while (count < form->max_len && next_word(&words, word, &len)) {
-        tokens[count++] = bucket(trn_hash64(word, len, before), form->buckets, 1);
+        tokens[count++] = bucket(trn_hash64(word, len, before), form->buckets);
         before = trn_hash64(word, len, 0);
     }
     return count;

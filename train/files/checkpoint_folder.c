@@ -17,10 +17,11 @@ struct list {
 /* checkpoint-STEP.terse, the step written as this program writes it. */
 static int parse_name(const char *name, uint64_t *step)
 {
+    static const char start[] = "checkpoint-";
     char again[64];
-    unsigned long long value;
-    if (sscanf(name, "checkpoint-%20llu.terse", &value) != 1)
+    if (strncmp(name, start, sizeof start - 1) != 0)
         return 0;
+    const unsigned long long value = strtoull(name + sizeof start - 1, NULL, 10);
     (void)snprintf(again, sizeof again, "checkpoint-%llu.terse", value);
     *step = value;
     return strcmp(name, again) == 0;

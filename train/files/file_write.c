@@ -1,14 +1,17 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "files/file.h"
+#include "files/hash.h"
 
-enum { CLOSED = -1 };
+enum { CLOSED = -1, SUFFIX_LEN = 6, MOST_ATTEMPTS = 100 };
 
 char *trn_path_join(const char *folder, const char *name)
 {
@@ -39,31 +42,43 @@ static char *temp_template(const char *path)
     return text;
 }
 
-/* What creat would have given the file; mkstemp gives 0600. */
-static mode_t usual_mode(void)
+/* Fills the six last letters of `temp` with something new and creates the file: with the mode creat
+ * would give it, which mkstemp does not, and the mask of a process cannot be asked for safely while
+ * it has threads. */
+static int open_new(char *temp)
 {
-    const mode_t mask = umask(0);
-    (void)umask(mask);
-    return 0666 & ~mask;
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+    static atomic_uint calls;
+    char *suffix = temp + strlen(temp) - SUFFIX_LEN;
+    for (int attempt = 0; attempt < MOST_ATTEMPTS; attempt++) {
+        struct timespec now;
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        const uint64_t what[3] = {(uint64_t)getpid(), atomic_fetch_add(&calls, 1),
+                                  (uint64_t)now.tv_nsec};
+        uint64_t bits = trn_hash64(what, sizeof what, 0);
+        for (int i = 0; i < SUFFIX_LEN; i++, bits /= sizeof letters - 1)
+            suffix[i] = letters[bits % (sizeof letters - 1)];
+        const int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            return fd;
+    }
+    return CLOSED;
 }
 
 terse_status trn_output_open(struct trn_output *output, const char *path, terse_fault *fault)
 {
     *output = (struct trn_output){.path = strdup(path), .temp = temp_template(path), .fd = CLOSED};
     if (!output->path || !output->temp) {
-        trn_output_discard(output);
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", path);
-    }
-    output->fd = mkstemp(output->temp);
-    if (output->fd < 0) {
-        const int number = errno;
         free(output->temp);
         output->temp = NULL; /* nothing there to remove */
         trn_output_discard(output);
-        return trn_fail_errno(fault, "write", path, number);
+        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", path);
     }
-    if (fchmod(output->fd, usual_mode()) != 0) {
+    output->fd = open_new(output->temp);
+    if (output->fd < 0) {
         const int number = errno;
+        free(output->temp);
+        output->temp = NULL;
         trn_output_discard(output);
         return trn_fail_errno(fault, "write", path, number);
     }

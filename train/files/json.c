@@ -317,6 +317,10 @@ int trn_json_u64(const trn_json *item, uint64_t *out)
     const char *text = trn_json_text(item);
     if (text)
         return hex_u64(text, out);
+    if (cJSON_IsRaw(look(item))) { /* not printed and parsed yet: digits of trn_json_put_u64 */
+        *out = strtoull(look(item)->valuestring, NULL, 10);
+        return 1;
+    }
     if (!cJSON_IsNumber(look(item)))
         return 0;
     const double value = look(item)->valuedouble;

@@ -57,7 +57,10 @@ terse_status trn_lines_read(const char *path, int (*each)(void *context, const t
 static int is_kept(void *context, const trn_json *line)
 {
     const uint64_t *last_step = context;
+    const char *kind = "";
     uint64_t step;
+    if (last_step && trn_json_get_text(line, "kind", &kind) && strcmp(kind, "end") == 0)
+        return 0; /* it was not the end */
     return !last_step || !trn_json_get_u64(line, "step", &step) || step <= *last_step;
 }
 

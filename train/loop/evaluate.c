@@ -8,15 +8,15 @@
 static terse_status add_up(struct trn_worker *worker, double *numbers, size_t count)
 {
     double all[TERSE_MAX_LOCAL_WORKERS * 4];
-    void *at[TERSE_MAX_LOCAL_WORKERS];
-    size_t len[TERSE_MAX_LOCAL_WORKERS];
+    void *at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
+    size_t len[TERSE_MAX_LOCAL_WORKERS] = {0};
     const uint32_t workers = worker->run->workers;
     for (uint32_t r = 0; r < workers; r++) {
         at[r] = all + r * count;
         len[r] = count * sizeof(double);
     }
-    const terse_status status = terse_group_gather(worker->group, numbers, count * sizeof(double),
-                                                   at, len, &worker->fault);
+    const terse_status status =
+        terse_group_gather(worker->group, numbers, count * sizeof(double), at, len, &worker->fault);
     memset(numbers, 0, count * sizeof(double));
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++)
         for (size_t i = 0; i < count; i++)
@@ -34,8 +34,8 @@ static terse_status share_statistics(struct trn_worker *worker)
     if (count == 0)
         return TERSE_OK;
     memcpy(worker->statistics, statistics, count * sizeof(float));
-    const terse_status status = terse_group_sum(worker->group, statistics, (size_t)count,
-                                                worker->scratch, &worker->fault);
+    const terse_status status =
+        terse_group_sum(worker->group, statistics, (size_t)count, worker->scratch, &worker->fault);
     for (uint64_t i = 0; i < count && status == TERSE_OK; i++)
         statistics[i] /= (float)worker->run->workers;
     return status;
@@ -94,9 +94,8 @@ static terse_status measure(struct trn_worker *worker, struct trn_evaluation *ou
 {
     const uint32_t workers = worker->run->workers;
     memcpy(worker->partial, worker->gradient, worker->count * sizeof(float));
-    const terse_status status = terse_group_sum(worker->group, worker->partial,
-                                                (size_t)worker->count, worker->scratch,
-                                                &worker->fault);
+    const terse_status status = terse_group_sum(
+        worker->group, worker->partial, (size_t)worker->count, worker->scratch, &worker->fault);
     if (status != TERSE_OK)
         return status;
     for (uint64_t i = 0; i < worker->count; i++)

@@ -6,9 +6,9 @@
 #include "files/bytes.h"
 #include "loop/worker.h"
 
-#define KEPT 2u          /* checkpoints that stay in the folder */
-#define MAX_PARTS 20u    /* of one worker */
-#define HEAD_LEN 16u     /* of a packed part: u32 kind, u32 name length, u64 bytes */
+#define KEPT 2u       /* checkpoints that stay in the folder */
+#define MAX_PARTS 20u /* of one worker */
+#define HEAD_LEN 16u  /* of a packed part: u32 kind, u32 name length, u64 bytes */
 #define STATISTICS "running statistics"
 #define WEIGHTS "weights"
 
@@ -21,9 +21,8 @@ static size_t parts_of(struct trn_worker *worker, struct trn_blob *out)
     size_t count = 0;
     uint64_t statistics = 0;
     float *const running = trn_net_statistics(worker->net, &statistics);
-    for (uint32_t i = 0; count < MAX_PARTS - 2 &&
-                         terse_method_state(worker->method, i, &state) == TERSE_OK;
-         i++)
+    for (uint32_t i = 0;
+         count < MAX_PARTS - 2 && terse_method_state(worker->method, i, &state) == TERSE_OK; i++)
         out[count++] = (struct trn_blob){.name = state.name,
                                          .kind = (uint32_t)state.kind,
                                          .worker = worker->rank,
@@ -103,8 +102,8 @@ static terse_status send_parcels(struct trn_worker *worker, struct parcel *parce
         recv_at[r] = &parcel->len[r];
         recv_len[r] = sizeof mine;
     }
-    terse_status status = terse_group_gather(worker->group, &mine, sizeof mine, recv_at, recv_len,
-                                             &worker->fault);
+    terse_status status =
+        terse_group_gather(worker->group, &mine, sizeof mine, recv_at, recv_len, &worker->fault);
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
         recv_len[r] = worker->rank == 0 ? parcel->len[r] : 0;
         parcel->bytes[r] = malloc(recv_len[r] + 1);
@@ -148,14 +147,12 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
     char(*const names)[TRN_MAX_BLOB_NAME + 1] = calloc(most, sizeof *names);
     trn_json *const settings = trn_record_settings(worker);
     uint32_t count = 0;
-    terse_status status = blobs && names
-                              ? TERSE_OK
-                              : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    terse_status status =
+        blobs && names ? TERSE_OK : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
         count += unpack(parcel, r, blobs + count, names + count);
     if (status == TERSE_OK)
-        status = trn_checkpoint_write(folder, worker->step, settings, blobs, count,
-                                      &worker->fault);
+        status = trn_checkpoint_write(folder, worker->step, settings, blobs, count, &worker->fault);
     if (status == TERSE_OK) {
         (void)snprintf(worker->result.checkpoint, sizeof worker->result.checkpoint,
                        "%s/checkpoint-%llu.terse", folder, (unsigned long long)worker->step);
@@ -172,8 +169,8 @@ static terse_status agree(struct trn_worker *worker, terse_status mine)
 {
     int64_t status = mine;
     terse_fault fault = worker->fault;
-    const terse_status told = terse_group_broadcast(worker->group, 0, &status, sizeof status,
-                                                    &worker->fault);
+    const terse_status told =
+        terse_group_broadcast(worker->group, 0, &status, sizeof status, &worker->fault);
     if (told != TERSE_OK || status == TERSE_OK)
         return told;
     if (mine != TERSE_OK) {
@@ -253,8 +250,7 @@ static terse_status restore_part(struct trn_worker *worker, const terse_state *s
     switch (state->kind) {
     case TERSE_STATE_SUM:
         return add_parts(worker, state->name, rank, workers, state->bytes, state->len);
-    case TERSE_STATE_SLICES:
-        return add_parts(worker, state->name, 0, 1, state->bytes, state->len);
+    case TERSE_STATE_SLICES: return add_parts(worker, state->name, 0, 1, state->bytes, state->len);
     case TERSE_STATE_OWN:
         return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, rank % old_workers),
                          state->bytes, state->len);
@@ -298,9 +294,8 @@ terse_status trn_worker_restore(struct trn_worker *worker)
         return trn_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
-    for (uint32_t i = 0; status == TERSE_OK &&
-                         terse_method_state(worker->method, i, &state) == TERSE_OK;
-         i++)
+    for (uint32_t i = 0;
+         status == TERSE_OK && terse_method_state(worker->method, i, &state) == TERSE_OK; i++)
         status = restore_part(worker, &state, (uint32_t)old_workers);
     if (status == TERSE_OK && count > 0)
         status = copy_part(
@@ -309,6 +304,10 @@ terse_status trn_worker_restore(struct trn_worker *worker)
             statistics, count * sizeof(float));
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
+    const trn_json *const kept = trn_checkpoint_settings(checkpoint);
+    (void)trn_json_get_real(kept, "seconds", &worker->result.seconds);
+    (void)trn_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
+    (void)trn_json_get_u64(kept, "bytes_dense", &worker->result.bytes_dense);
     worker->step = terse_method_steps_done(worker->method);
     worker->result.steps = worker->step;
     tell_of_workers(worker, (uint32_t)old_workers);

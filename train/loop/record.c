@@ -25,11 +25,10 @@ struct trn_record {
     double station[TERSE_STATIONS];
     double said;
     double dense;
-    uint64_t said_total;
 };
 
-static const char *const station_names[TERSE_STATIONS] = {
-    "memory", "encode", "wire", "group", "combine", "decode", "update"};
+static const char *const station_names[TERSE_STATIONS] = {"memory",  "encode", "wire",  "group",
+                                                          "combine", "decode", "update"};
 
 /* ---- settings ---- */
 
@@ -54,11 +53,14 @@ trn_json *trn_record_settings(const struct trn_worker *worker)
     trn_json_put_u64(json, "codec_threads", settings->codec_threads);
     trn_json_put_flag(json, "augment", settings->augment);
     trn_json_put_u64(json, "parameters", worker->count);
+    trn_json_put_real(json, "seconds", worker->result.seconds);
+    trn_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
+    trn_json_put_u64(json, "bytes_dense", worker->result.bytes_dense);
     return json;
 }
 
-static terse_status write_run(const struct trn_worker *worker, const char *folder,
-                              terse_fault *fault)
+/* What run.json holds; as a line for those who watch it has a kind. */
+static trn_json *describe_run(const struct trn_worker *worker)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *level = "";
@@ -77,6 +79,14 @@ static terse_status write_run(const struct trn_worker *worker, const char *folde
     trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
     trn_json_put_text(json, "data_notes", trn_data_about(worker->run->data)->notes);
     trn_json_put(json, "tensors", tensors);
+    trn_json_put_text(json, "kind", "run");
+    return json;
+}
+
+static terse_status write_run(const struct trn_worker *worker, const char *folder,
+                              terse_fault *fault)
+{
+    trn_json *const json = describe_run(worker);
     char *const path = trn_path_join(folder, "run.json");
     const terse_status status = path ? trn_json_write(path, json, fault)
                                      : trn_fail(fault, TERSE_NO_MEMORY, "out of memory");
@@ -93,6 +103,11 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     char *const path = trn_path_join(folder, "metrics.jsonl");
     terse_status status = path ? trn_folder_make(folder, &worker->fault)
                                : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    if (status == TERSE_OK && worker->step == 0 && trn_file_exists(path))
+        status = trn_fail(&worker->fault, TERSE_BAD_ARGUMENT,
+                          "%.150s holds a run already: --resume continues it, another --out "
+                          "leaves it alone",
+                          folder);
     if (status == TERSE_OK)
         status = write_run(worker, folder, &worker->fault);
     if (status == TERSE_OK)
@@ -110,6 +125,11 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
     if (!record)
         return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     record->every = worker->steps / LINES + 1;
+    if (worker->run->watch->line) {
+        trn_json *const about = describe_run(worker);
+        worker->run->watch->line(worker->run->watch->context, about);
+        trn_json_free(about);
+    }
     return worker->run->settings->out ? open_folder(worker, record) : TERSE_OK;
 }
 
@@ -162,7 +182,6 @@ static void add_up(struct trn_record *record, const terse_method_report *report,
     record->bits += report->bits;
     record->said += (double)report->exchange.said_len;
     record->dense += (double)report->exchange.dense_len;
-    record->said_total += report->exchange.said_len;
     if (isfinite(report->memory_norm)) {
         record->memory_norm = report->memory_norm;
         record->compression_error = report->compression_error;
@@ -219,7 +238,7 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
     trn_json_put_real(line, "loss", evaluation->loss);
     if (worker->result.classifies)
         trn_json_put_real(line, "accuracy", evaluation->accuracy);
-    trn_json_put_u64(line, "bytes_said_total", record->said_total);
+    trn_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
     put_known(line, "phi_gradient", evaluation->phi_gradient);
     put_known(line, "phi_noise", evaluation->phi_noise);
     const struct trn_scalar scalars[] = {{"test/loss", (float)evaluation->loss},
@@ -274,7 +293,7 @@ terse_status trn_record_end(struct trn_worker *worker)
     trn_json_put_real(line, "loss", result->loss);
     if (result->classifies)
         trn_json_put_real(line, "accuracy", result->accuracy);
-    trn_json_put_u64(line, "bytes_said_total", worker->record->said_total);
+    trn_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
     trn_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;

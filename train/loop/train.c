@@ -8,9 +8,9 @@
 
 #include "loop/worker.h"
 
-#define MAX_TOKENS 64u     /* of a text that is read word by word */
-#define MAX_NGRAMS 128u    /* and of a bag */
-#define BUCKETS 20000u     /* ids of hashed words and pairs */
+#define MAX_TOKENS 64u  /* of a text that is read word by word */
+#define MAX_NGRAMS 128u /* and of a bag */
+#define BUCKETS 20000u  /* ids of hashed words and pairs */
 
 /* What the net is told about the data. Two models read text in two ways. */
 static void describe_input(struct trn_run *run)
@@ -203,10 +203,8 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
         return trn_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, at most %u", workers,
                         TERSE_MAX_LOCAL_WORKERS);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
-    run.order = (struct trn_order_options){.seed = settings->seed,
-                                           .workers = workers,
-                                           .batch = settings->batch,
-                                           .drop_short = 1};
+    run.order = (struct trn_order_options){
+        .seed = settings->seed, .workers = workers, .batch = settings->batch, .drop_short = 1};
     if (status == TERSE_OK)
         status = trn_shard_parse(settings->shard, &run.order.shard, &run.order.alpha, fault);
     if (status == TERSE_OK)
@@ -214,8 +212,8 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
     if (status == TERSE_OK && settings->resume)
         status = find_checkpoint(&run, fault);
     if (status == TERSE_OK)
-        status = settings->group ? run_alone(&run, result, fault)
-                                 : run_threads(&run, result, fault);
+        status =
+            settings->group ? run_alone(&run, result, fault) : run_threads(&run, result, fault);
     trn_checkpoint_free(run.checkpoint);
     trn_data_close(run.data);
     return status;

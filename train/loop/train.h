@@ -16,10 +16,10 @@
 struct trn_settings {
     const char *model;
     const char *data;
-    const char *method; /* complete: lr, min and all */
-    const char *shard;  /* iid, class:alpha=0.1, range */
-    const char *out;    /* folder; NULL: nothing is written */
-    const char *resume; /* folder with checkpoints; NULL: from the start */
+    const char *method;  /* complete: lr, min and all */
+    const char *shard;   /* iid, class:alpha=0.1, range */
+    const char *out;     /* folder; NULL: nothing is written */
+    const char *resume;  /* folder with checkpoints; NULL: from the start */
     const char *command; /* as it was typed, for run.json */
     uint32_t workers;
     uint32_t batch;      /* examples per worker and step */
@@ -27,8 +27,8 @@ struct trn_settings {
     uint64_t epochs;     /* 0: by steps */
     uint64_t steps;
     uint64_t seed;
-    uint32_t threads;       /* of the network, per worker */
-    uint32_t codec_threads; /* of codecs and passes, per worker */
+    uint32_t threads;          /* of the network, per worker */
+    uint32_t codec_threads;    /* of codecs and passes, per worker */
     uint64_t checkpoint_every; /* steps; 0: only at the end */
     uint64_t evaluate_every;   /* steps; 0: after every epoch, or ten times */
     double target;             /* stop at this test accuracy; 0: never */
@@ -53,7 +53,7 @@ struct trn_result {
     double loss;     /* on the test set */
     double accuracy; /* 0 where targets are numbers */
     int classifies;
-    double train_loss; /* of the last steps */
+    double train_loss;    /* of the last steps */
     uint64_t bytes_sent;  /* by this worker, in steps */
     uint64_t bytes_dense; /* had it said every element as f32 */
     uint64_t bytes_other; /* evaluation, checkpoints, agreement: outside of steps */
@@ -61,8 +61,8 @@ struct trn_result {
     uint64_t weights_hash;
     double seconds; /* of steps, without evaluation and checkpoints */
     double examples_per_second;
-    char method[2048];   /* complete spec */
-    char exchange[512];  /* what its exchange chose */
+    char method[2048];    /* complete spec */
+    char exchange[512];   /* what its exchange chose */
     char checkpoint[512]; /* the last that was written, or "" */
 };
 

@@ -2,6 +2,7 @@
 #include "loop/worker.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -75,15 +76,14 @@ static terse_status create(struct trn_worker *worker)
         status = trn_net_create(settings->model, &run->input, settings->batch, settings->threads,
                                 &worker->net, &worker->fault);
     if (status == TERSE_OK)
-        status = trn_order_create(run->data, &run->order, worker->rank, &worker->order,
-                                  &worker->fault);
+        status =
+            trn_order_create(run->data, &run->order, worker->rank, &worker->order, &worker->fault);
     if (status != TERSE_OK)
         return status;
     worker->count = terse_layout_count(trn_net_layout(worker->net));
     worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
     worker->steps_per_epoch += worker->steps_per_epoch == 0;
-    worker->steps =
-        settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
+    worker->steps = settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
     worker->result.parameters = worker->count;
     worker->result.workers = run->workers;
     worker->result.classifies = run->input.target == TRN_LABELS;
@@ -99,11 +99,10 @@ static terse_status create(struct trn_worker *worker)
 
 void trn_worker_destroy(struct trn_worker *worker)
 {
-    void *const buffers[] = {worker->weights,  worker->gradient,   worker->partial,
-                             worker->deployed, worker->scratch,    worker->statistics,
-                             worker->examples, worker->values,     worker->tokens,
-                             worker->lengths,  worker->labels,     worker->targets,
-                             worker->tales};
+    void *const buffers[] = {
+        worker->weights,    worker->gradient, worker->partial, worker->deployed, worker->scratch,
+        worker->statistics, worker->examples, worker->values,  worker->tokens,   worker->lengths,
+        worker->labels,     worker->targets,  worker->tales};
     terse_method_destroy(worker->method);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);
@@ -152,12 +151,12 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_tale *tale
         struct trn_batch batch;
         double loss = 0;
         uint32_t correct = 0;
-        const uint32_t count = trn_order_batch(
-            worker->order, epoch, (uint32_t)(within * parts + part), worker->examples);
+        const uint32_t count = trn_order_batch(worker->order, epoch,
+                                               (uint32_t)(within * parts + part), worker->examples);
         status = trn_worker_fill(worker, TRN_TRAIN, worker->examples, count, epoch, &batch);
         if (status == TERSE_OK)
-            status = trn_net_gradient(worker->net, point, &batch, out, &loss, &correct,
-                                      &worker->fault);
+            status =
+                trn_net_gradient(worker->net, point, &batch, out, &loss, &correct, &worker->fault);
         for (uint64_t i = 0; part > 0 && status == TERSE_OK && i < worker->count; i++)
             worker->gradient[i] += worker->partial[i];
         tale->loss += loss / parts;
@@ -288,6 +287,7 @@ static terse_status loop(struct trn_worker *worker)
 {
     const struct trn_settings *const settings = worker->run->settings;
     const uint64_t first = worker->step;
+    const double before = worker->result.seconds;
     uint64_t kept = first;
     uint64_t evaluated = UINT64_MAX;
     terse_status status = TERSE_OK;
@@ -316,8 +316,8 @@ static terse_status loop(struct trn_worker *worker)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
                             settings->accumulate * worker->run->workers;
-    if (worker->result.seconds > 0)
-        worker->result.examples_per_second = examples / worker->result.seconds;
+    if (worker->result.seconds > before)
+        worker->result.examples_per_second = examples / (worker->result.seconds - before);
     return status;
 }
 

@@ -41,9 +41,9 @@ struct trn_worker {
     uint64_t count; /* parameters */
     float *weights;
     float *gradient;
-    float *partial;  /* gradient of one batch, where several are accumulated */
-    float *deployed; /* the point that is evaluated */
-    float *scratch;  /* of group sums */
+    float *partial;    /* gradient of one batch, where several are accumulated */
+    float *deployed;   /* the point that is evaluated */
+    float *scratch;    /* of group sums */
     float *statistics; /* own running statistics while the mean is in the net */
     uint32_t *examples;
     float *values;
@@ -76,8 +76,7 @@ struct trn_evaluation {
     double phi_gradient; /* |v|_1^2 / (d |v|_2^2) of the mean gradient, NaN without one */
     double phi_noise;    /* and of this worker's deviation from it */
 };
-TERSE_CHECK terse_status trn_worker_evaluate(struct trn_worker *worker,
-                                             struct trn_evaluation *out);
+TERSE_CHECK terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluation *out);
 
 /* keep.c: collective. Rank 0 writes the file. */
 TERSE_CHECK terse_status trn_worker_keep(struct trn_worker *worker);

@@ -3,7 +3,6 @@
  * no lengths: its reverse direction would start in the padding, and a short example's states would
  * be those of zeros read to the end. Parameters, gates (input, forget, candidate, output) and their
  * order are PyTorch's. */
-#include <math.h>
 #include <string.h>
 
 #include "blas.h"
@@ -66,28 +65,62 @@ static struct way way_of(const struct trn_plan *plan, const struct trn_stage *st
     return way;
 }
 
-static float sigmoid(float x)
+/* exp(x) to two units in the last place, without a call or a branch, so that loops over it become
+ * vector code: x = n ln 2 + r, a polynomial for exp(r) (Cephes), and n added to the exponent. */
+static inline float exponential(float x)
 {
-    return 1.0f / (1.0f + expf(-x));
+    const float round = 12582912.0f; /* 1.5 * 2^23: adding it leaves no fraction */
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 87.0f ? 87.0f : x;
+    const float n = (x * 1.44269504088896341f + round) - round;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float y = 1.9875691500e-4f;
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * r * r + r + 1.0f;
+    const int32_t bits = ((int32_t)n + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return y * power;
+}
+
+static inline float sigmoid(float x)
+{
+    return 1.0f / (1.0f + exponential(-x));
+}
+
+static inline float tangent(float x) /* hyperbolic */
+{
+    return 1.0f - 2.0f / (exponential(2.0f * x) + 1.0f);
+}
+
+static void sigmoids(float *x, int64_t count)
+{
+    for (int64_t j = 0; j < count; j++)
+        x[j] = sigmoid(x[j]);
 }
 
 /* One example at one time: gates are activated in place. */
-static void step_row(const struct way *way, float *gates, const float *cell_before, float *cell,
-                     float *state)
+static void step_row(int64_t width, float *gates, const float *cell_before, float *restrict cell,
+                     float *restrict state)
 {
-    const int64_t width = way->sizes.width;
+    const float *restrict in = gates;
+    const float *restrict forget = gates + width;
+    float *restrict candidate = gates + 2 * width;
+    const float *restrict out = gates + 3 * width;
+    sigmoids(gates, 2 * width);
+    sigmoids(gates + 3 * width, width);
     for (int64_t j = 0; j < width; j++) {
-        const float in = sigmoid(gates[j]);
-        const float forget = sigmoid(gates[width + j]);
-        const float candidate = tanhf(gates[2 * width + j]);
-        const float out = sigmoid(gates[3 * width + j]);
-        cell[j] = forget * (cell_before ? cell_before[j] : 0.0f) + in * candidate;
-        state[j] = out * tanhf(cell[j]);
-        gates[j] = in;
-        gates[width + j] = forget;
-        gates[2 * width + j] = candidate;
-        gates[3 * width + j] = out;
+        candidate[j] = tangent(candidate[j]);
+        cell[j] = in[j] * candidate[j];
     }
+    for (int64_t j = 0; cell_before && j < width; j++)
+        cell[j] += forget[j] * cell_before[j];
+    for (int64_t j = 0; j < width; j++)
+        state[j] = out[j] * tangent(cell[j]);
 }
 
 /* Past an example's end everything is 0, which is where its reverse direction starts from. */
@@ -98,7 +131,7 @@ static void step(const struct way *way, int64_t time, int64_t before)
     for (int64_t i = 0; i < rows; i++) {
         const int64_t at = (time * rows + i) * width;
         if (time < (int64_t)way->lengths[i]) {
-            step_row(way, way->gates + 4 * at,
+            step_row(width, way->gates + 4 * at,
                      before >= 0 ? way->cells + (before * rows + i) * width : NULL, way->cells + at,
                      way->states + at);
         } else {
@@ -182,23 +215,28 @@ static void forward(struct trn_plan *plan, struct trn_stage *stage)
 
 /* One example at one time: gates become their gradient, `state_diff` that of the state before,
  * once multiplied; `cell_diff` that of the cell before. */
-static void back_row(const struct way *way, float *gates, const float *cell_before,
-                     const float *cell, const float *state_diff, float *cell_diff)
+static void back_row(int64_t width, float *gates, const float *cell_before,
+                     const float *restrict cell, const float *restrict state_diff,
+                     float *restrict cell_diff)
 {
-    const int64_t width = way->sizes.width;
+    float *restrict in = gates;
+    float *restrict forget = gates + width;
+    float *restrict candidate = gates + 2 * width;
+    float *restrict out = gates + 3 * width;
     for (int64_t j = 0; j < width; j++) {
-        const float in = gates[j];
-        const float forget = gates[width + j];
-        const float candidate = gates[2 * width + j];
-        const float out = gates[3 * width + j];
-        const float bent = tanhf(cell[j]);
-        const float diff = cell_diff[j] + state_diff[j] * out * (1.0f - bent * bent);
-        const float before = cell_before ? cell_before[j] : 0.0f;
-        gates[j] = diff * candidate * in * (1.0f - in);
-        gates[width + j] = diff * before * forget * (1.0f - forget);
-        gates[2 * width + j] = diff * in * (1.0f - candidate * candidate);
-        gates[3 * width + j] = state_diff[j] * bent * out * (1.0f - out);
-        cell_diff[j] = diff * forget;
+        const float bent = tangent(cell[j]);
+        const float diff = cell_diff[j] + state_diff[j] * out[j] * (1.0f - bent * bent);
+        const float i = in[j];
+        const float c = candidate[j];
+        in[j] = diff * c * i * (1.0f - i);
+        candidate[j] = diff * i * (1.0f - c * c);
+        out[j] = state_diff[j] * bent * out[j] * (1.0f - out[j]);
+        cell_diff[j] = diff;
+    }
+    for (int64_t j = 0; j < width; j++) {
+        const float kept = forget[j];
+        forget[j] = cell_diff[j] * (cell_before ? cell_before[j] : 0.0f) * kept * (1.0f - kept);
+        cell_diff[j] *= kept;
     }
 }
 
@@ -216,7 +254,7 @@ static void back_step(const struct way *way, int64_t time, int64_t before, const
             continue;
         for (int64_t j = 0; j < width; j++)
             state_diff[i * width + j] += given[j] / (float)length;
-        back_row(way, way->gates + 4 * at,
+        back_row(width, way->gates + 4 * at,
                  before >= 0 ? way->cells + (before * rows + i) * width : NULL, way->cells + at,
                  state_diff + i * width, cell_diff + i * width);
     }

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE /* MADV_HUGEPAGE */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "plan.h"
@@ -19,6 +20,22 @@ static void *allocate(size_t len)
         (void)madvise(data, len, MADV_HUGEPAGE);
 #endif
     return data;
+}
+
+float *trn_floats_create(uint64_t count)
+{
+    if (count > SIZE_MAX / sizeof(float) - 1)
+        return NULL;
+    const size_t len = ((size_t)count + 1) * sizeof(float);
+    float *floats = allocate(len);
+    if (floats)
+        memset(floats, 0, len);
+    return floats;
+}
+
+void trn_floats_destroy(float *floats)
+{
+    free(floats);
 }
 
 /* The smallest free buffer that is large enough and does not waste more than half of itself. */

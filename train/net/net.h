@@ -62,6 +62,12 @@ void trn_net_destroy(struct trn_net *net); /* NULL is fine */
 /* The parameters, in PyTorch's order, shapes and names. Belongs to the net. */
 const terse_layout *trn_net_layout(const struct trn_net *net);
 
+/* Room for weights or a gradient, cleared, on huge pages where the system has them: large layers
+ * are a few percent faster there. Any other float buffer does as well. NULL when there is no
+ * memory. */
+float *trn_floats_create(uint64_t count);
+void trn_floats_destroy(float *floats); /* NULL is fine */
+
 /* He initialisation, uniform: integers times a constant, so the same bits on every machine. */
 void trn_net_init(const struct trn_net *net, uint64_t seed, float *weights);
 

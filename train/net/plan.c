@@ -43,6 +43,22 @@ static void bind_input(struct trn_plan *plan)
     plan->flows[0].data = trn_bind(plan, TRN_VALUES, 0, &desc);
 }
 
+/* Nothing goes backward through an evaluation: after op `done`, only what later ops read is needed.
+ */
+static void free_all_but_needed(struct trn_plan *plan, uint32_t done)
+{
+    const struct trn_graph *graph = plan->graph;
+    for (struct trn_buffer *buffer = plan->pool->first; buffer; buffer = buffer->next)
+        buffer->users = 0;
+    for (uint32_t i = done + 1; i < graph->op_count; i++) {
+        const struct trn_op *op = &graph->ops[i];
+        (void)trn_hold(plan->flows[op->source].data);
+        if (op->other != op->source)
+            (void)trn_hold(plan->flows[op->other].data);
+    }
+    (void)trn_hold(plan->flows[graph->ops[graph->op_count - 1].result].data);
+}
+
 static void build(struct trn_plan *plan)
 {
     const struct trn_graph *graph = plan->graph;
@@ -52,14 +68,16 @@ static void build(struct trn_plan *plan)
         plan->op = &graph->ops[i];
         plan->stages[i].op = plan->op;
         plan->op->layer->forward(plan, &plan->stages[i]);
+        if (!plan->training)
+            free_all_but_needed(plan, i);
     }
-    if (plan->status != TERSE_OK)
+    if (plan->status != TERSE_OK || !plan->training)
         return;
     plan->calls = &plan->backward;
     const uint32_t last = graph->ops[graph->op_count - 1].result;
     plan->flows[last].diff = trn_make(plan, &plan->flows[last].data->desc);
     plan->stages[graph->op_count - 1].result_diff = plan->flows[last].diff;
-    for (uint32_t i = graph->op_count; plan->training && i-- > 0 && plan->status == TERSE_OK;) {
+    for (uint32_t i = graph->op_count; i-- > 0 && plan->status == TERSE_OK;) {
         plan->op = &graph->ops[i];
         plan->op->layer->backward(plan, &plan->stages[i]);
     }

@@ -31,6 +31,8 @@ static void test_written_then_read(void **state)
     trn_json_put_real(json, "lr", 0.1);
     trn_json_put_real(json, "nan", (double)NAN);
     trn_json_put_u64(json, "step", UINT64_C(9007199254740991));
+    assert_true(trn_json_get_u64(json, "step", &whole));
+    assert_true(whole == UINT64_C(9007199254740991));
     trn_json_put_hex(json, "seed", UINT64_MAX);
     trn_json_put_flag(json, "ok", 2);
     trn_json_append_real(list, 1.5);

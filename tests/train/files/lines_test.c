@@ -80,7 +80,8 @@ static void test_a_torn_tail_is_cut_off(void **state)
         append(path, NULL, 0, 3);
         FILE *file = fopen(path, "ab");
         assert_non_null(file);
-        const long whole = (fseek(file, 0, SEEK_END), ftell(file));
+        assert_int_equal(fseek(file, 0, SEEK_END), 0);
+        const long whole = ftell(file);
         assert_true(fputs(tails[i], file) >= 0);
         assert_int_equal(fclose(file), 0);
         assert_int_equal(trn_lines_read(path, count_lines, &next, &good_len, NULL), TERSE_OK);

@@ -114,7 +114,7 @@ class Formats(unittest.TestCase):
 
     def events_from(self, resumed):
         paths = sorted(glob.glob(os.path.join(self.folder, "events.out.tfevents.*")),
-                       key=lambda path: int(path.rsplit(".", 1)[1]))
+                       key=lambda path: [int(path.split(".")[i]) for i in (-4, -1)])
         self.assertEqual(len(paths), 2)
         return list(read_events(paths[resumed]))
 

@@ -71,8 +71,8 @@ static void *compute(void *argument)
     e->batch.count = a->count;
     assert_int_equal(trn_net_create(a->model, a->input, BATCH, a->threads, &net, &fault), TERSE_OK);
     a->size = terse_layout_count(trn_net_layout(net));
-    a->weights = calloc(a->size, sizeof(float));
-    a->gradient = calloc(a->size, sizeof(float));
+    a->weights = trn_floats_create(a->size);
+    a->gradient = trn_floats_create(a->size);
     assert_true(a->weights && a->gradient);
     trn_net_init(net, 42, a->weights);
     for (uint64_t i = 0; i < a->size; i++)
@@ -87,8 +87,8 @@ static void *compute(void *argument)
 
 static void release(struct answer *a)
 {
-    free(a->weights);
-    free(a->gradient);
+    trn_floats_destroy(a->weights);
+    trn_floats_destroy(a->gradient);
 }
 
 static const struct trn_input *input_for(const char *model)

@@ -1,0 +1,112 @@
+#include <stdio.h>
+#include <string.h>
+
+#include "bench_methods.h"
+#include "method_bytes.h"
+
+/* g gradient, x weights, m and v moments, e memory, e' the owner's memory, w the point, X the full
+ * weights of an owner. Stations stand apart by "|", passes of one station by ";". The first R g is
+ * the check that all is finite, before anything changes. Codecs as `terse bench codecs` has them.
+ */
+#define GRID(name)                                                                        \
+    {                                                                                     \
+        name, -1, 5, 1, 1, 2, 0, 0, 0,                                                    \
+            "R g | R g; R g, W codes | owner: R codes, W sum; R sum; R sum, W codes | R " \
+            "codes, RW x"                                                                 \
+    }
+#define HALF(name)                                                                                 \
+    {                                                                                              \
+        name, -1, 3, 1, 2, 2, 0, 0, 0,                                                             \
+            "R g | R g, W halves | owner: R halves, W sum; R sum, W halves | R halves, RW m, RW x" \
+    }
+#define DETACHED(name)                                                                \
+    {                                                                                 \
+        name, -1, 4, 1, 2, 0, 0, 1, 0,                                                \
+            "R g | R g, RW m, RW e | block moved | RW x of the block | R x, R e, W w" \
+    }
+#define SELECTED(name)                                                                       \
+    {                                                                                        \
+        name, -1, 3, 0, 1, 0, 0, 0, 2, "R g | R g, RW e | R e | RW of touched in e and in x" \
+    }
+
+/* reads, writes, updates, said, back, block, touched */
+const struct method_limit method_limits[] = {
+    {"signsgd", -1, 2, 0, 1, 2, 0, 0, 0,
+     "R g | R g, W codes | vote: R codes, W codes | R codes, RW x"},
+    {"signum", -1, 3, 0, 2, 2, 0, 0, 0,
+     "R g | R g, RW m | R m, W codes | vote: R codes, W codes | R codes, RW x"},
+    DETACHED("def"),
+    DETACHED("def-a"),
+    {"qadam", 1, 5, 1, 5, 1, 1, 0, 0,
+     "R g | R g, RW m, RW v, RW e | R e; RW e, W codes | owner: R codes, RW X; R X; R X, W Q_x | "
+     "R Q_x, W x"},
+    {"qadam", 0, 3, 0, 5, 1, 0, 0, 0,
+     "R g | R g, RW m, RW v, RW e | R e; RW e, W codes | R codes, RW x"},
+    SELECTED("regtopk"),
+    GRID("dqsgd"),
+    {"ef", -1, 2, 0, 2, 0, 0, 1, 0, "R g | R g, RW m, RW e | block moved | RW x of the block"},
+    DETACHED("saef"),
+    {"ef-sign", -1, 4, 0, 5, 2, 0, 0, 0,
+     "R g | R g, RW e | R e; RW e, W codes | owner: R codes, RW e'; R e'; RW e', W codes | R "
+     "codes, RW x"},
+    SELECTED("topk"),
+    GRID("qsgd"),
+    GRID("terngrad"),
+    GRID("natural"),
+    {"powersgd", -1, 4, 0, 4, 0, 0, 0, 0, "R g | R g, RW e | R e; R e; RW e | RW m, RW x"},
+    {"adam", -1, 2, 0, 3, 1, 0, 0, 0, "R g | R g, W payload | R payload, RW m, RW v, RW x"},
+    {"dense", -1, 2, 0, 2, 1, 0, 0, 0, "R g | R g, W payload | R payload, RW m, RW x"},
+    HALF("fp16"),
+    HALF("bf16"),
+};
+const size_t method_limit_count = sizeof method_limits / sizeof method_limits[0];
+
+/* Parameters that add or take away a pass: they must be zero where the default is, and only there.
+ * every counts from 1. */
+static const char *const deciding[] = {"momentum", "beta", "wd", "clip", "warmup", "min"};
+
+static const char *changed_parameter(const char *complete, int index, uint32_t param_count)
+{
+    for (uint32_t i = 0; i < param_count; i++) {
+        terse_param param;
+        if (terse_method_param((uint32_t)index, i, &param) != TERSE_OK) {
+            continue;
+        }
+        double value = method_spec_value(complete, param.name, 0);
+        for (size_t j = 0; j < sizeof deciding / sizeof deciding[0]; j++) {
+            int initially_zero = strcmp(param.initial, "0") == 0;
+            if (strcmp(param.name, deciding[j]) == 0 && (value == 0) != initially_zero) {
+                return deciding[j];
+            }
+        }
+    }
+    return method_spec_value(complete, "every", 1) > 1 ? "every" : NULL;
+}
+
+const struct method_limit *method_limit_of(const char *complete, const char **why)
+{
+    static char reason[96];
+    terse_method_about about;
+    int index = method_index(complete, &about);
+    *why = "the table of limits does not know this method";
+    if (index < 0) {
+        return NULL;
+    }
+    const char *changed = changed_parameter(complete, index, about.param_count);
+    if (changed != NULL || strstr(complete, ":combine=") != NULL ||
+        strstr(complete, ":memory=") != NULL || strstr(complete, ":plain=") != NULL) {
+        snprintf(reason, sizeof reason, "%s makes other passes of it than the table of limits has",
+                 changed != NULL ? changed : "another station");
+        *why = reason;
+        return NULL;
+    }
+    int quantized = method_spec_value(complete, "kx", 0) > 0;
+    for (size_t i = 0; i < method_limit_count; i++) {
+        const struct method_limit *limit = &method_limits[i];
+        if (strcmp(limit->method, about.name) == 0 &&
+            (limit->quantized < 0 || limit->quantized == quantized)) {
+            return limit;
+        }
+    }
+    return NULL;
+}

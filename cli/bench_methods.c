@@ -1,0 +1,271 @@
+#include "bench_methods.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "machine.h"
+#include "normal.h"
+#include "say.h"
+
+const struct bench_kind bench_methods_kind = {
+    .name = "methods",
+    .option = "method",
+    .vectors = 13, /* gradient, weights, scratch; up to nine of a method's, and payloads */
+    .counts = {25000000},
+    .quick_counts = {65536},
+};
+
+struct report {
+    struct method_row *rows;
+    size_t row_count;
+    double cpu_share;
+};
+
+static const char *const station_names[TERSE_STATIONS] = {
+    [TERSE_STATION_MEMORY] = "memory",   [TERSE_STATION_ENCODE] = "encode",
+    [TERSE_STATION_WIRE] = "wire",       [TERSE_STATION_GROUP] = "group",
+    [TERSE_STATION_COMBINE] = "combine", [TERSE_STATION_DECODE] = "decode",
+    [TERSE_STATION_UPDATE] = "update",
+};
+
+/* ---- as text ---- */
+
+static void print_heading(void)
+{
+    printf("%s%-12s %-6s %3s %11s %7s | %9s %9s %7s | %s%s\n", say_bold(stdout), "method", "level",
+           "thr", "floats", "bits", "step ms", "limit ms", "x limit", "limit", say_plain(stdout));
+}
+
+static void print_row(const struct method_row *row)
+{
+    printf("%-12s %-6s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.level,
+           row->job.threads, say_count(row->job.count), row->payload_bits, 1e3 * row->step.best,
+           1e3 * row->limit_seconds, row->step.best / row->limit_seconds, row->limit->text);
+    fflush(stdout);
+}
+
+/* The row of a method that is otherwise measured like `like`, or NULL. */
+static const struct method_row *row_beside(const struct report *report, const char *name,
+                                           const struct method_row *like)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        const struct method_row *row = &report->rows[i];
+        if (strcmp(row->job.spec, name) == 0 && row->job.count == like->job.count &&
+            row->job.threads == like->job.threads && strcmp(row->job.level, like->job.level) == 0) {
+            return row;
+        }
+    }
+    return NULL;
+}
+
+static void print_legend(const struct report *report)
+{
+    for (size_t i = 0; i < report->row_count; i++) {
+        const struct method_row *row = &report->rows[i];
+        const struct method_row *plain = row_beside(report, "topk", row);
+        if (strcmp(row->job.spec, "regtopk") == 0 && plain != NULL) {
+            printf("\nregtopk takes %.3f times the step of topk (%s, %u threads, %s floats).\n",
+                   row->step.best / plain->step.best, row->job.level, row->job.threads,
+                   say_count(row->job.count));
+        }
+    }
+    fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stations,\n"
+          "each made once, measured in the same run between the steps. R reads a vector, W writes\n"
+          "it, RW reads and writes it; `,` passes made together, `;` one after the other, `|`\n"
+          "another station. g gradient, x weights, m and v moments, e memory, e' the owner's, w\n"
+          "the point, X the owner's weights in full; codes, halves, payload: those bytes. The\n"
+          "first R g is the check that all is finite. With one worker that is the owner of all;\n"
+          "of K, each owns a part in K. x limit: step over limit, both the fastest of the\n"
+          "repetitions. Times are wall clock; for one thread alone and a million floats or more,\n"
+          "CPU time.\n",
+          stdout);
+}
+
+/* ---- as JSON ---- */
+
+static struct json *row_json(const struct report *report, const struct method_row *row)
+{
+    struct json *object = json_object();
+    json_put_text(object, "method", row->job.spec);
+    json_put_text(object, "name", row->name);
+    json_put_text(object, "spec", row->full);
+    json_put_text(object, "level", row->job.level);
+    json_put_u64(object, "threads", row->job.threads);
+    json_put_u64(object, "count", row->job.count);
+    json_put_u64(object, "workers", 1);
+    json_put_u64(object, "repetitions", row->repetitions);
+    json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
+    json_put_real(object, "payload_bits", row->payload_bits);
+    json_put_real(object, "step_seconds", row->step.best);
+    json_put_real(object, "step_median_seconds", row->step.median);
+    json_put_real(object, "step_over_limit", row->step.best / row->limit_seconds);
+    json_put_text(object, "limit", row->limit->text);
+    json_put_real(object, "limit_seconds", row->limit_seconds);
+    json_put_real(object, "read_seconds", row->read.best);
+    json_put_real(object, "write_seconds", row->write.best);
+    json_put_real(object, "update_seconds", row->update.best);
+    struct json *stations = json_object();
+    for (int i = 0; i < TERSE_STATIONS; i++) {
+        json_put_real(stations, station_names[i], row->station_seconds[i]);
+    }
+    json_put(object, "station_seconds", stations);
+    const struct method_row *plain = row_beside(report, "topk", row);
+    if (strcmp(row->name, "regtopk") == 0 && plain != NULL) {
+        json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
+    }
+    return object;
+}
+
+static void print_json(const struct report *report)
+{
+    char cpu[128];
+    machine_cpu_name(cpu, sizeof cpu);
+    struct json *top = json_object();
+    json_put_text(top, "version", terse_version());
+    json_put_text(top, "build", terse_build_options());
+    json_put_text(top, "cpu", cpu);
+    json_put_real(top, "cpu_share", report->cpu_share);
+    struct json *rows = json_array();
+    for (size_t i = 0; i < report->row_count; i++) {
+        json_append(rows, row_json(report, &report->rows[i]));
+    }
+    json_put(top, "rows", rows);
+    json_print(top);
+}
+
+/* ---- measuring ---- */
+
+static int measure_methods(const struct bench_request *request,
+                           const struct method_buffers *buffers, struct bench_job *job,
+                           struct report *report)
+{
+    int code = CLI_OK;
+    for (size_t i = 0; i < request->items.count && code == CLI_OK; i++) {
+        struct method_row *row = &report->rows[report->row_count];
+        job->spec = request->items.items[i];
+        bench_progress(job);
+        code = method_measure(buffers, job, row);
+        bench_progress_done();
+        report->row_count += code == CLI_OK;
+        if (code == CLI_OK && !request->as_json) {
+            print_row(row);
+        }
+    }
+    return code;
+}
+
+static int measure_level(const struct bench_request *request, const struct method_buffers *buffers,
+                         struct bench_job *job, struct report *report)
+{
+    terse_fault fault = {0};
+    terse_status status = terse_level_set(job->level, &fault);
+    if (status != TERSE_OK) {
+        say_error(CLI_USAGE, "level '%s': %s", job->level,
+                  fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+        return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;
+    }
+    int code = CLI_OK;
+    for (size_t t = 0; t < request->threads_count && code == CLI_OK; t++) {
+        job->threads = (uint32_t)request->threads[t];
+        code = measure_methods(request, buffers, job, report);
+    }
+    return code;
+}
+
+static int measure_all(const struct bench_request *request, const struct method_buffers *buffers,
+                       struct report *report)
+{
+    int code = CLI_OK;
+    double start = machine_seconds();
+    double cpu_start = machine_cpu_seconds();
+    if (!request->as_json) {
+        print_heading();
+    }
+    for (size_t n = 0; n < request->count_count && code == CLI_OK; n++) {
+        struct bench_job job = {.count = request->counts[n],
+                                .seconds = request->seconds,
+                                .wall = request->threads_count > 1};
+        for (size_t l = 0; l < request->levels.count && code == CLI_OK; l++) {
+            job.level = request->levels.items[l];
+            code = measure_level(request, buffers, &job, report);
+        }
+    }
+    report->cpu_share = (machine_cpu_seconds() - cpu_start) / (machine_seconds() - start);
+    return code;
+}
+
+static int create_buffers(struct method_buffers *buffers, uint64_t count)
+{
+    uint64_t gradient = count + METHOD_SHIFTS * METHOD_LINE;
+    buffers->gradient = machine_floats(gradient);
+    buffers->weights = machine_floats(count);
+    buffers->scratch = machine_floats(count);
+    if (buffers->gradient == NULL || buffers->weights == NULL || buffers->scratch == NULL) {
+        return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
+                         say_count(count));
+    }
+    normal_fill(buffers->gradient, (size_t)gradient, 1);
+    return CLI_OK;
+}
+
+/* Every method, and qadam without quantized weights as well. */
+static void name_all(struct bench_request *request)
+{
+    terse_method_about about;
+    for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
+        if (request->items.count + 2 > LONGEST_LIST) {
+            return;
+        }
+        request->items.items[request->items.count++] = about.name;
+        if (strcmp(about.name, "qadam") == 0) {
+            request->items.items[request->items.count++] = "qadam:kx=0";
+        }
+    }
+}
+
+static int measure_and_print(const struct bench_request *request,
+                             const struct method_buffers *buffers)
+{
+    size_t most = request->count_count * request->levels.count * request->threads_count *
+                  request->items.count;
+    struct report report = {.rows = calloc(most, sizeof *report.rows)};
+    if (report.rows == NULL) {
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    int code = measure_all(request, buffers, &report);
+    if (code == CLI_OK) {
+        bench_note_busy(report.cpu_share);
+    }
+    if (code == CLI_OK && request->as_json) {
+        print_json(&report);
+    } else if (code == CLI_OK) {
+        print_legend(&report);
+    }
+    free(report.rows);
+    return code;
+}
+
+int bench_methods(struct bench_request *request)
+{
+    uint64_t largest;
+    struct method_buffers buffers = {0};
+    if (request->items.count == 0) {
+        name_all(request);
+    }
+    int code = bench_request_levels(request);
+    if (code == CLI_OK) {
+        code = bench_request_fit(request, &largest);
+    }
+    if (code == CLI_OK) {
+        code = create_buffers(&buffers, largest);
+    }
+    if (code == CLI_OK) {
+        code = measure_and_print(request, &buffers);
+    }
+    free(buffers.gradient);
+    free(buffers.weights);
+    free(buffers.scratch);
+    return code;
+}

@@ -1,0 +1,63 @@
+/* The parts of `terse bench methods`: the table of limits, one measured row, and the command. */
+#ifndef CLI_BENCH_METHODS_H
+#define CLI_BENCH_METHODS_H
+
+#include "bench.h"
+#include "bench_request.h"
+
+extern const struct bench_kind bench_methods_kind;
+
+int bench_methods(struct bench_request *request);
+
+/* The memory limit of a method with one worker: the passes of its stations, each made once and all
+ * that a station does in it. What one station has written another must read again: between
+ * encoding and updating the weights lies the agreement of all workers. */
+struct method_limit {
+    const char *method;
+    int quantized;  /* qadam: 1 where kx > 0, 0 where not; -1: no such difference */
+    double reads;   /* R of the vector */
+    double writes;  /* W */
+    double updates; /* RW */
+    double said;    /* payloads written, and as many read */
+    double back;    /* and those of the weights' grid */
+    int block;      /* a block moved out of memory, and RW of it in x */
+    int touched;    /* RW of chosen elements, so many times */
+    const char *text;
+};
+
+extern const struct method_limit method_limits[];
+extern const size_t method_limit_count;
+
+/* Of a complete spec. NULL, with the reason, where a parameter makes other passes of it. */
+const struct method_limit *method_limit_of(const char *complete, const char **why);
+
+/* Buffers for the largest size of a run, made once. */
+struct method_buffers {
+    float *gradient; /* normal floats, and METHOD_SHIFTS lines more */
+    float *weights;
+    float *scratch; /* for the passes */
+};
+
+/* Steps begin at another cache line of the gradient each, so that it differs from step to step. */
+enum { METHOD_SHIFTS = 4096, METHOD_LINE = 16 };
+
+struct method_row {
+    struct bench_job job;
+    char name[32];
+    char full[1024]; /* the complete spec */
+    const struct method_limit *limit;
+    double payload_bits; /* per element */
+    uint32_t repetitions;
+    struct bench_time step;
+    struct bench_time read; /* the passes over the vector, measured between steps */
+    struct bench_time write;
+    struct bench_time update;
+    double limit_seconds;
+    double station_seconds[TERSE_STATIONS]; /* the fastest of each, by the clock on the wall */
+};
+
+/* Exit codes (say.h), with what is wrong on standard error. */
+int method_measure(const struct method_buffers *buffers, const struct bench_job *job,
+                   struct method_row *out);
+
+#endif

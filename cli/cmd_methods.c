@@ -1,0 +1,342 @@
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <terse/terse.h>
+
+#include "command.h"
+#include "json.h"
+#include "method_bytes.h"
+#include "say.h"
+#include "table.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_methods = {
+    .name = "methods",
+    .summary = "list the methods, or one with its formula, bytes and parameters",
+    .usage = "terse methods [NAME | SPEC] [--json]",
+    .help = "A method is named by a SPEC: NAME, or NAME:key=value,key=value; or composed of its\n"
+            "stations: codec=SPEC with direction=, memory=, combine=, update=. Bytes are counted\n"
+            "in one real exchange of local workers with independent gradients, one tensor of 1000 "
+            "x 1000.\n\n"
+            "Options\n"
+            "  --json   print JSON\n\n"
+            "Examples\n"
+            "  terse methods\n"
+            "  terse methods regtopk\n"
+            "  terse methods def:ratio=256,lambda=0.5\n"
+            "  terse methods direction=momentum,memory=residual,codec=topk:keep=0.01\n",
+    .run = run,
+};
+
+enum { LONGEST_SPEC = 4096, SAMPLES = 4 };
+
+static const uint32_t workers_of_one[SAMPLES] = {2, 4, 8, 16};
+static const uint32_t workers_of_all[] = {2, 8};
+
+/* A method as this command shows it. */
+struct shown {
+    terse_method_about about; /* zero where it is composed */
+    int index;                /* in terse_method_list; -1: composed */
+    char complete[LONGEST_SPEC];
+    char chosen[LONGEST_SPEC];
+    struct method_bytes bytes[SAMPLES];
+    size_t bytes_count;
+};
+
+static double times_smaller(const struct method_bytes *bytes)
+{
+    return bytes->dense / bytes->said;
+}
+
+/* Says what is wrong, and points at it. The faults of a composed method's codec count from where
+ * that begins, so there is nothing to point at in its spec. */
+static int refuse(const char *spec, int composed, terse_status status, const terse_fault *fault)
+{
+    char subject[256];
+    snprintf(subject, sizeof subject, "method '%s'", spec);
+    int code = say_status(subject, status, fault);
+    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 &&
+        fault->offset < strlen(spec)) {
+        say_note("  %s\n  %*s^", spec, (int)fault->offset, "");
+    }
+    return code;
+}
+
+/* Reads a spec and counts the bytes among so many workers. */
+static int look_at(const struct method_sample *sample, const char *spec, const uint32_t *workers,
+                   size_t samples, struct shown *out)
+{
+    terse_fault fault = {0};
+    *out = (struct shown){.bytes_count = samples};
+    out->index = method_index(spec, &out->about);
+    terse_status status = method_sample_settle(sample, spec, out->complete, out->chosen,
+                                               sizeof out->complete, &fault);
+    for (size_t i = 0; i < samples && status == TERSE_OK; i++) {
+        status = method_bytes_count(sample, out->complete, workers[i], &out->bytes[i], &fault);
+    }
+    int composed = spec[strcspn(spec, ":=,")] == '=';
+    return status == TERSE_OK ? CLI_OK : refuse(spec, composed, status, &fault);
+}
+
+/* ---- as JSON ---- */
+
+static struct json *params_json(const struct shown *shown)
+{
+    struct json *params = json_array();
+    terse_param param;
+    for (uint32_t i = 0; i < shown->about.param_count; i++) {
+        if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
+            struct json *object = json_object();
+            json_put_text(object, "name", param.name);
+            json_put_text(object, "range", param.range);
+            json_put_text(object, "default", param.initial);
+            json_put_text(object, "help", param.help);
+            json_append(params, object);
+        }
+    }
+    return params;
+}
+
+static struct json *bytes_json(const struct shown *shown)
+{
+    struct json *list = json_array();
+    for (size_t i = 0; i < shown->bytes_count; i++) {
+        struct json *object = json_object();
+        json_put_u64(object, "workers", shown->bytes[i].workers);
+        json_put_real(object, "said_bytes", shown->bytes[i].said);
+        json_put_real(object, "dense_bytes", shown->bytes[i].dense);
+        json_put_real(object, "times_smaller", times_smaller(&shown->bytes[i]));
+        json_append(list, object);
+    }
+    return list;
+}
+
+static void put_about(struct json *object, const terse_method_about *about)
+{
+    struct json *stations = json_object();
+    json_put_text(stations, "point", about->point);
+    json_put_text(stations, "direction", about->direction);
+    json_put_text(stations, "memory", about->memory);
+    json_put_text(stations, "codec", about->codec);
+    json_put_text(stations, "combine", about->combine);
+    json_put_text(stations, "update", about->update);
+    json_put_text(object, "summary", about->summary);
+    json_put(object, "stations", stations);
+    json_put_text(object, "formula", about->formula);
+    json_put_text(object, "bytes", about->bytes);
+    json_put_text(object, "citation", about->citation);
+    json_put_text(object, "verified", about->verified);
+}
+
+static struct json *to_json(const struct shown *shown)
+{
+    struct json *object = json_object();
+    json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
+    if (shown->index >= 0) {
+        put_about(object, &shown->about);
+        json_put(object, "params", params_json(shown));
+    }
+    json_put_text(object, "spec", shown->complete);
+    json_put_text(object, "exchange", shown->chosen);
+    json_put(object, "measured", bytes_json(shown));
+    return object;
+}
+
+/* ---- as text ---- */
+
+/* Lines of a text, the second and later ones under the first. */
+static void print_text(const char *label, const char *text)
+{
+    while (text != NULL) {
+        int len = (int)strcspn(text, "\n");
+        printf("  %-14s %.*s\n", label, len, text);
+        label = "";
+        text = text[len] == '\0' ? NULL : text + len + 1;
+    }
+}
+
+/* In words too long for a line: broken at blanks. */
+static void print_wrapped(const char *label, const char *text)
+{
+    enum { WIDTH = 80 };
+    while (*text != '\0') {
+        size_t len = strlen(text);
+        if (len > WIDTH) {
+            len = WIDTH;
+            while (len > 1 && text[len] != ' ') {
+                len--;
+            }
+        }
+        printf("  %-14s %.*s\n", label, (int)len, text);
+        label = "";
+        text += len;
+        text += *text == ' ';
+    }
+}
+
+static int print_params(const struct shown *shown)
+{
+    struct table *table = table_create("llll");
+    static const char *const headings[] = {"parameter", "default", "range", "meaning"};
+    for (size_t i = 0; i < 4; i++) {
+        table_cell(table, "%s", headings[i]);
+    }
+    terse_param param;
+    for (uint32_t i = 0; i < shown->about.param_count; i++) {
+        if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
+            table_cell(table, "%s", param.name);
+            table_cell(table, "%s", param.initial);
+            table_cell(table, "%s", param.range);
+            table_cell(table, "%s", param.help);
+        }
+    }
+    return table_print(table, 2);
+}
+
+static int print_bytes(const struct shown *shown)
+{
+    struct table *table = table_create("rrrr");
+    static const char *const headings[] = {"workers K", "bytes said", "dense f32", "times smaller"};
+    for (size_t i = 0; i < 4; i++) {
+        table_cell(table, "%s", headings[i]);
+    }
+    for (size_t i = 0; i < shown->bytes_count; i++) {
+        const struct method_bytes *bytes = &shown->bytes[i];
+        table_cell(table, "%u", bytes->workers);
+        table_cell(table, "%s", say_count((uint64_t)(bytes->said + 0.5)));
+        table_cell(table, "%s", say_count((uint64_t)(bytes->dense + 0.5)));
+        table_cell(table, "%.4g", times_smaller(bytes));
+    }
+    int code = table_print(table, 2);
+    printf("  A worker's bytes in one exchange, counted: d = %d x %d, all headers within.\n",
+           METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
+    double every = method_spec_value(shown->complete, "every", 1);
+    if (every > 1) {
+        printf("  Exchanges happen every %.0f steps.\n", every);
+    }
+    return code;
+}
+
+static void print_stations(const terse_method_about *about)
+{
+    print_text("point", about->point);
+    print_text("direction", about->direction);
+    print_wrapped("memory", about->memory);
+    print_text("codec", about->codec);
+    print_text("combine", about->combine);
+    print_text("update", about->update);
+    putchar('\n');
+    print_text("formula", about->formula);
+    print_text("bytes", about->bytes);
+    print_wrapped("paper", about->citation);
+    print_wrapped("verified", about->verified);
+    putchar('\n');
+}
+
+static int print_text_of(const struct shown *shown)
+{
+    const char *name = shown->index < 0 ? "composed" : shown->about.name;
+    printf("%s%s%s: %s\n\n", say_bold(stdout), name, say_plain(stdout),
+           shown->index < 0 ? "one's own, of stations" : shown->about.summary);
+    if (shown->index >= 0) {
+        print_stations(&shown->about);
+    }
+    print_text("complete spec", shown->complete);
+    print_text("exchange", shown->chosen);
+    putchar('\n');
+    int code = print_bytes(shown);
+    if (shown->index >= 0 && code == CLI_OK) {
+        putchar('\n');
+        code = print_params(shown);
+    }
+    return code;
+}
+
+/* ---- the command ---- */
+
+static int print_one(const struct method_sample *sample, const char *spec, int as_json)
+{
+    struct shown shown;
+    int code = look_at(sample, spec, workers_of_one, SAMPLES, &shown);
+    if (code == CLI_OK && as_json) {
+        json_print(to_json(&shown));
+    } else if (code == CLI_OK) {
+        code = print_text_of(&shown);
+    }
+    return code;
+}
+
+static void table_row(struct table *table, const struct shown *shown)
+{
+    /* what the codec and the combine are; how else they may be is on the method's own page */
+    int codec = (int)strcspn(shown->about.codec, " ,");
+    int combine = (int)strcspn(shown->about.combine, " ,;(");
+    table_cell(table, "%s", shown->about.name);
+    table_cell(table, "%.*s", codec, shown->about.codec);
+    table_cell(table, "%.*s", combine, shown->about.combine);
+    table_cell(table, "%.3g", times_smaller(&shown->bytes[0]));
+    table_cell(table, "%.3g", times_smaller(&shown->bytes[1]));
+    table_cell(table, "%s", shown->about.summary);
+}
+
+static int print_all(const struct method_sample *sample, int as_json)
+{
+    struct json *list = as_json ? json_array() : NULL;
+    struct table *table = as_json ? NULL : table_create("lllrrl");
+    static const char *const headings[] = {"name", "codec", "combine", "x K=2", "x K=8", "summary"};
+    for (size_t i = 0; i < 6; i++) {
+        table_cell(table, "%s", headings[i]);
+    }
+    terse_method_about about;
+    for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
+        struct shown shown;
+        int code = look_at(sample, about.name, workers_of_all, 2, &shown);
+        if (code != CLI_OK) {
+            return code;
+        }
+        if (as_json) {
+            json_append(list, to_json(&shown));
+        } else {
+            table_row(table, &shown);
+        }
+    }
+    if (as_json) {
+        struct json *top = json_object();
+        json_put(top, "methods", list);
+        json_print(top);
+        return CLI_OK;
+    }
+    int code = table_print(table, 0);
+    printf(
+        "\nx K=2, x K=8: times smaller than a dense f32 exchange of 2 and 8 workers, counted in\n"
+        "one real exchange with default parameters, one tensor of %d x %d.\n"
+        "`terse methods NAME` shows one: its formula, bytes, parameters, paper.\n",
+        METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+    int as_json = 0;
+    for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (letter != 'j') {
+            say_note("Try 'terse methods --help'.");
+            return CLI_USAGE;
+        }
+        as_json = 1;
+    }
+    if (argc - optind > 1) {
+        return say_usage("methods", "one method at a time");
+    }
+    struct method_sample sample;
+    int code = method_sample_create(&sample);
+    if (code == CLI_OK) {
+        code =
+            optind < argc ? print_one(&sample, argv[optind], as_json) : print_all(&sample, as_json);
+        method_sample_destroy(&sample);
+    }
+    return code;
+}

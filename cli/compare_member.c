@@ -1,0 +1,181 @@
+#include "compare_member.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "report/run.h"
+#include "say.h"
+#include "train/files/checkpoint.h"
+#include "train_progress.h"
+
+/* ---- the list ---- */
+
+/* A folder's name from a spec: letters, digits and dots stay. */
+static void name_folder(const struct train_request *request, struct member *member)
+{
+    const struct trn_settings *const settings = &request->settings;
+    size_t used = (size_t)snprintf(member->folder, sizeof member->folder, "%s/", settings->out);
+    for (const char *at = member->method; *at && used + 32 < sizeof member->folder; at++)
+        member->folder[used++] = isalnum((unsigned char)*at) || *at == '.' ? *at : '-';
+    (void)snprintf(member->folder + used, sizeof member->folder - used, "-seed%llu",
+                   (unsigned long long)member->seed);
+}
+
+static size_t count_methods(const char *list)
+{
+    size_t count = 1;
+    for (; *list; list++)
+        count += *list == ';';
+    return count;
+}
+
+static int check_method(const struct train_request *request, const char *method)
+{
+    struct train_request copy = *request;
+    char note[1200];
+    terse_fault fault = {.rank = -1};
+    train_request_method(&copy, method, note, sizeof note);
+    const terse_status status = terse_method_check(copy.settings.method, &fault);
+    return status == TERSE_OK ? CLI_OK : say_status(copy.settings.method, status, &fault);
+}
+
+int members_make(const struct train_request *request, struct member **out, size_t *methods)
+{
+    const size_t count = count_methods(request->methods);
+    struct member *const members = calloc(count * request->seeds, sizeof *members);
+    const char *at = request->methods;
+    *out = members;
+    *methods = count;
+    if (!members)
+        return say_error(CLI_MACHINE, "out of memory");
+    for (size_t i = 0; i < count; i++) {
+        at += strspn(at, " ");
+        size_t len = strcspn(at, ";");
+        const char *const next = at + len + (at[len] == ';');
+        while (len > 0 && at[len - 1] == ' ')
+            len--;
+        if (len == 0 || len >= sizeof members->method)
+            return say_usage("compare", "--methods: an empty or endless entry");
+        for (uint64_t s = 0; s < request->seeds; s++) {
+            struct member *const member = &members[i * request->seeds + s];
+            (void)snprintf(member->method, sizeof member->method, "%.*s", (int)len, at);
+            member->seed = request->settings.seed + s;
+            name_folder(request, member);
+        }
+        const int code = check_method(request, members[i * request->seeds].method);
+        if (code != CLI_OK)
+            return code;
+        at = next;
+    }
+    return CLI_OK;
+}
+
+/* ---- what came of it ---- */
+
+static void find_target(const struct rep_run *run, double target, struct outcome *out)
+{
+    out->seconds_to_target = out->bytes_to_target = NAN;
+    for (size_t i = 0; i < run->evaluation_count; i++) {
+        if (!(run->evaluations[i].accuracy >= target))
+            continue;
+        out->seconds_to_target = run->evaluations[i].seconds;
+        out->bytes_to_target = run->evaluations[i].bytes_said_total;
+        return;
+    }
+}
+
+/* 1: it has finished, and *out tells how. */
+static int read_outcome(const char *folder, double target, struct outcome *out)
+{
+    struct rep_run *run = NULL;
+    terse_fault fault;
+    struct stat there;
+    if (stat(folder, &there) != 0 || rep_run_read(folder, &run, &fault) != TERSE_OK)
+        return 0;
+    const int finished = run->has_end && strcmp(run->end.status, "stopped") != 0;
+    const double bytes = rep_run_bytes_per_step(run);
+    *out = (struct outcome){.accuracy = run->end.accuracy,
+                            .loss = run->end.loss,
+                            .bytes_per_step = bytes,
+                            .times_smaller = bytes > 0 ? rep_run_dense_per_step(run) / bytes : 0,
+                            .seconds = run->end.seconds};
+    find_target(run, target, out);
+    rep_run_free(run);
+    return finished;
+}
+
+/* ---- running ---- */
+
+static int has_checkpoint(const char *folder)
+{
+    struct trn_checkpoint *checkpoint = NULL;
+    char *path = NULL;
+    char *notes = NULL;
+    const int found = trn_checkpoint_latest(folder, &checkpoint, &path, &notes, NULL) == TERSE_OK;
+    trn_checkpoint_free(checkpoint);
+    free(path);
+    free(notes);
+    return found;
+}
+
+enum todo { TODO_NOTHING, TODO_TRAIN, TODO_RESUME };
+
+/* A folder without checkpoint or end is what a kill left of a beginning: begin again. */
+static enum todo decide(const struct train_request *request, struct member *member)
+{
+    char metrics[4200];
+    if (read_outcome(member->folder, request->settings.target, &member->outcome))
+        return TODO_NOTHING;
+    if (has_checkpoint(member->folder))
+        return TODO_RESUME;
+    (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", member->folder);
+    (void)remove(metrics);
+    return TODO_TRAIN;
+}
+
+static int train(const struct train_request *request, struct member *member, int resume)
+{
+    struct train_request one = *request;
+    struct progress *progress = NULL;
+    struct trn_result result;
+    terse_fault fault = {.rank = -1};
+    char note[1200];
+    char title[600];
+    train_request_method(&one, member->method, note, sizeof note);
+    one.settings.seed = member->seed;
+    one.settings.out = member->folder;
+    one.settings.target = 0; /* a line in the table, not an end */
+    one.settings.resume = resume ? member->folder : NULL;
+    (void)snprintf(title, sizeof title, "%s: ", member->method);
+    const int code = progress_start(&one, title, &progress);
+    if (code != CLI_OK)
+        return code;
+    const terse_status status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
+    progress_end(progress);
+    if (status != TERSE_OK)
+        return say_error(CLI_REFUSED, "compare: %s: %s", member->method,
+                         fault.text[0] ? fault.text : terse_status_text(status));
+    if (result.end == TRN_END_STOPPED)
+        return say_error(CLI_REFUSED, "compare: stopped; the same command goes on from here");
+    return CLI_OK;
+}
+
+int member_run(const struct train_request *request, struct member *member, int speaks)
+{
+    terse_group *const group = request->settings.group;
+    terse_fault fault;
+    int32_t todo = speaks ? (int32_t)decide(request, member) : TODO_NOTHING;
+    if (group && terse_group_broadcast(group, 0, &todo, sizeof todo, &fault) != TERSE_OK)
+        return say_error(CLI_MACHINE, "compare: %s", fault.text);
+    if (todo == TODO_NOTHING)
+        return CLI_OK;
+    const int code = train(request, member, todo == TODO_RESUME);
+    if (code == CLI_OK && speaks &&
+        !read_outcome(member->folder, request->settings.target, &member->outcome))
+        return say_error(CLI_MACHINE, "compare: cannot read %s", member->folder);
+    return code;
+}

@@ -1,0 +1,34 @@
+/* The members of a comparison: one training each, in a folder of its own. */
+#ifndef CLI_COMPARE_MEMBER_H
+#define CLI_COMPARE_MEMBER_H
+
+#include <stddef.h>
+
+#include "train_request.h"
+
+/* What a finished member came to, read from its folder. */
+struct outcome {
+    double accuracy;
+    double loss;
+    double bytes_per_step;
+    double times_smaller; /* 0: nothing was sent */
+    double seconds;
+    double seconds_to_target; /* NaN: not reached */
+    double bytes_to_target;
+};
+
+struct member {
+    char method[512];
+    char folder[4096];
+    uint64_t seed;
+    struct outcome outcome;
+};
+
+/* One for every method and seed, methods apart by ';'. The caller frees *out. */
+int members_make(const struct train_request *request, struct member **out, size_t *methods);
+
+/* Trains unless it has finished, goes on where it stopped; fills in the outcome. Collective under
+ * mpirun: rank 0 (`speaks`) decides. */
+int member_run(const struct train_request *request, struct member *member, int speaks);
+
+#endif

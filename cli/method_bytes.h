@@ -1,0 +1,44 @@
+/* What a method really sends: one exchange of it among local workers, counted. */
+#ifndef CLI_METHOD_BYTES_H
+#define CLI_METHOD_BYTES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <terse/terse.h>
+
+/* The sample: one tensor of this shape; normal floats, on every worker others. */
+enum { METHOD_SAMPLE_ROWS = 1000, METHOD_SAMPLE_COLS = 1000 };
+
+struct method_sample {
+    terse_layout *layout;
+    float *gradient; /* worker k's begins k cache lines further on */
+    float *start;    /* weights before the step */
+};
+
+/* What a worker sends in one exchange, on average over the workers. */
+struct method_bytes {
+    uint32_t workers;
+    double said;
+    double dense; /* a reduce of f32 */
+};
+
+/* Exit codes (say.h), with what is wrong on standard error. */
+int method_sample_create(struct method_sample *sample);
+void method_sample_destroy(struct method_sample *sample);
+
+/* A method for the sample; its complete spec and what its exchange chose, into buffers of `cap`. */
+terse_status method_sample_settle(const struct method_sample *sample, const char *spec,
+                                  char *complete, char *chosen, size_t cap, terse_fault *fault);
+
+/* Of a complete spec. Local steps and dense steps before it are left out: every=1, warmup=0. */
+terse_status method_bytes_count(const struct method_sample *sample, const char *complete,
+                                uint32_t workers, struct method_bytes *out, terse_fault *fault);
+
+/* The value of `key` in a complete spec, or `otherwise` where there is none. */
+double method_spec_value(const char *complete, const char *key, double otherwise);
+
+/* The number of the method that a spec names in terse_method_list, or -1: composed, or unknown. */
+int method_index(const char *spec, terse_method_about *about);
+
+#endif

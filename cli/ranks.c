@@ -1,0 +1,86 @@
+#include "ranks.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef terse_status start_fn(terse_fault *fault);
+typedef terse_status seat_fn(terse_group **out, terse_fault *fault);
+typedef void stop_fn(int exit_code);
+
+static struct {
+    start_fn *start;
+    seat_fn *seat;
+    stop_fn *stop;
+} mpi;
+
+int ranks_launched(void)
+{
+    static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK",
+                                        "PMI_RANK"};
+    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
+        if (getenv(signs[i]))
+            return 1;
+    return 0;
+}
+
+/* Where a library of this name may lie: beside the command (a build folder), or in the lib folder
+ * next to its bin. */
+static void *open_beside(const char *name)
+{
+    static const char *const ways[] = {"/", "/../lib/", "/../lib/x86_64-linux-gnu/",
+                                       "/../lib/aarch64-linux-gnu/"};
+    char folder[4096];
+    char path[8192];
+    const ssize_t len = readlink("/proc/self/exe", folder, sizeof folder - 1);
+    if (len <= 0)
+        return NULL;
+    folder[len] = '\0';
+    *strrchr(folder, '/') = '\0';
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        (void)snprintf(path, sizeof path, "%s%s%s", folder, ways[i], name);
+        void *const library = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        if (library)
+            return library;
+    }
+    return NULL;
+}
+
+/* dlsym hands out functions as objects; POSIX says they are of one size. */
+static void find(void *library, const char *name, void *out, size_t size)
+{
+    void *const symbol = dlsym(library, name);
+    memcpy(out, &symbol, size);
+}
+
+terse_status ranks_start(terse_group **out, terse_fault *fault)
+{
+    const char *const given = getenv("TERSE_MPI_LIBRARY");
+    void *library =
+        given ? dlopen(given, RTLD_NOW | RTLD_GLOBAL) : open_beside("libterse-mpi.so.0");
+    if (!library && !given)
+        library = dlopen("libterse-mpi.so.0", RTLD_NOW | RTLD_GLOBAL);
+    if (!library) {
+        (void)snprintf(fault->text, sizeof fault->text,
+                       "this was started by mpirun, but %s cannot be loaded: %.100s",
+                       given ? given : "libterse-mpi.so.0", dlerror());
+        return TERSE_UNSUPPORTED;
+    }
+    find(library, "terse_mpi_start", &mpi.start, sizeof mpi.start);
+    find(library, "terse_group_mpi_world", &mpi.seat, sizeof mpi.seat);
+    find(library, "terse_mpi_stop", &mpi.stop, sizeof mpi.stop);
+    if (!mpi.start || !mpi.seat || !mpi.stop) {
+        (void)snprintf(fault->text, sizeof fault->text, "libterse-mpi is of another version");
+        return TERSE_UNSUPPORTED;
+    }
+    const terse_status status = mpi.start(fault);
+    return status == TERSE_OK ? mpi.seat(out, fault) : status;
+}
+
+void ranks_stop(int exit_code)
+{
+    if (mpi.stop)
+        mpi.stop(exit_code);
+}

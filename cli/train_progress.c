@@ -1,0 +1,196 @@
+#include "train_progress.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "report/live.h"
+#include "say.h"
+
+#define REDRAW 0.2 /* seconds between changes of the line */
+
+struct progress {
+    struct trn_watch watch;
+    const struct train_request *request;
+    const char *title;
+    struct rep_live *live;
+    int line; /* 1: one line that changes */
+    int open; /* something stands on it */
+    double drawn;
+    double accuracy; /* of the last evaluation; < 0: none */
+    double test_loss;
+};
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stop;
+static char stop_text[400];
+
+/* The first asks the loop to end, the second ends. write and _exit are safe in a handler. */
+static void handle(int number)
+{
+    if (stop_text[0] != '\0' && !stop)
+        (void)!write(STDERR_FILENO, stop_text, strlen(stop_text));
+    if (stop)
+        _exit(128 + number);
+    stop = 1;
+}
+
+void progress_catch_signals(const struct train_request *request, int under_mpi)
+{
+    struct sigaction action = {.sa_handler = handle};
+    const char *const out = request->settings.out;
+    if (under_mpi && out)
+        (void)snprintf(stop_text, sizeof stop_text,
+                       "\nterse train: told to stop by its launcher (a worker was lost, or "
+                       "somebody ended the job); --resume %.200s continues from the last "
+                       "checkpoint\n",
+                       out);
+    (void)sigemptyset(&action.sa_mask);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+/* ---- the line ---- */
+
+static double now(void)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+static double number(const trn_json *line, const char *key)
+{
+    double value = 0;
+    uint64_t whole = 0;
+    if (!trn_json_get_real(line, key, &value) && trn_json_get_u64(line, key, &whole))
+        value = (double)whole;
+    return value;
+}
+
+static void draw_step(struct progress *progress, const trn_json *line)
+{
+    char text[400];
+    size_t used = 0;
+    const struct trn_settings *const settings = &progress->request->settings;
+    const double step = number(line, "step");
+    const double seconds = number(line, "seconds");
+    const double said = number(line, "bytes_said");
+    const double dense = number(line, "bytes_dense");
+    const double examples = step * settings->batch * settings->accumulate * settings->workers;
+    if (!progress->line || now() - progress->drawn < REDRAW)
+        return;
+    used = (size_t)snprintf(text, sizeof text, "%sstep %.0f  loss %.4f", progress->title, step,
+                            number(line, "loss"));
+    if (progress->accuracy >= 0)
+        used += (size_t)snprintf(text + used, sizeof text - used, "  accuracy %.2f %%",
+                                 100 * progress->accuracy);
+    if (seconds > 0)
+        used += (size_t)snprintf(text + used, sizeof text - used, "  %.0f examples/s",
+                                 examples / seconds);
+    if (said > 0)
+        (void)snprintf(text + used, sizeof text - used, "  %s a step, %.1f times smaller",
+                       say_bytes(said), dense / said);
+    struct winsize size;
+    const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 80;
+    (void)fprintf(stderr, "\r\033[K%.*s", width - 1, text);
+    (void)fflush(stderr);
+    progress->drawn = now();
+    progress->open = 1;
+}
+
+static void clear_line(struct progress *progress)
+{
+    if (progress->open)
+        (void)fputs("\r\033[K", stderr);
+    progress->open = 0;
+}
+
+static void draw_evaluation(struct progress *progress, const trn_json *line)
+{
+    double accuracy = 0;
+    const int classifies = trn_json_get_real(line, "accuracy", &accuracy);
+    progress->accuracy = classifies ? accuracy : -1;
+    if (progress->request->quiet)
+        return;
+    clear_line(progress);
+    (void)fprintf(stderr, "%sstep %.0f  epoch %.0f  test loss %.4f", progress->title,
+                  number(line, "step"), number(line, "epoch"), number(line, "loss"));
+    if (classifies)
+        (void)fprintf(stderr, "  accuracy %.2f %%", 100 * accuracy);
+    (void)fprintf(stderr, "  %.1f s\n", number(line, "seconds"));
+}
+
+/* ---- what the loop tells ---- */
+
+static void on_line(void *context, const trn_json *line)
+{
+    struct progress *const progress = context;
+    const char *kind = "";
+    char *text = NULL;
+    (void)trn_json_get_text(line, "kind", &kind);
+    if (progress->live && trn_json_print(line, 0, &text, NULL) == TERSE_OK)
+        rep_live_push(progress->live, text);
+    free(text);
+    if (strcmp(kind, "step") == 0 && !progress->request->quiet)
+        draw_step(progress, line);
+    else if (strcmp(kind, "evaluation") == 0)
+        draw_evaluation(progress, line);
+}
+
+static void on_note(void *context, const char *text)
+{
+    struct progress *const progress = context;
+    clear_line(progress);
+    say_note("%s%s", progress->title, text);
+}
+
+static int start_live(struct progress *progress)
+{
+    const struct train_request *const request = progress->request;
+    terse_fault fault = {0};
+    if (request->live_port < 0)
+        return CLI_OK;
+    if (rep_live_start(request->live_host, (uint16_t)request->live_port, &progress->live, &fault) !=
+        TERSE_OK)
+        return say_error(CLI_REFUSED, "--live: %s", fault.text);
+    say_note("live page: %s", rep_live_address(progress->live));
+    return CLI_OK;
+}
+
+int progress_start(const struct train_request *request, const char *title, struct progress **out)
+{
+    struct progress *const progress = calloc(1, sizeof *progress);
+    if (!progress)
+        return say_error(CLI_MACHINE, "out of memory");
+    *progress = (struct progress){.request = request, .title = title, .accuracy = -1};
+    progress->watch = (struct trn_watch){progress, on_note, on_line, &stop};
+    progress->line = isatty(STDERR_FILENO) && !request->quiet;
+    *out = progress;
+    const int code = start_live(progress);
+    if (code != CLI_OK) {
+        free(progress);
+        *out = NULL;
+    }
+    return code;
+}
+
+const struct trn_watch *progress_watch(struct progress *progress)
+{
+    return &progress->watch;
+}
+
+void progress_end(struct progress *progress)
+{
+    if (!progress)
+        return;
+    clear_line(progress);
+    rep_live_stop(progress->live);
+    free(progress);
+}

@@ -1,0 +1,89 @@
+#include "train_result.h"
+
+#include <stdio.h>
+
+#include "say.h"
+#include "table.h"
+
+static const char *const ends[] = {"finished", "target reached", "stopped by a signal"};
+
+static double per_step(uint64_t bytes, uint64_t steps)
+{
+    return steps ? (double)bytes / (double)steps : 0;
+}
+
+int train_result_print(const struct train_request *request, const struct trn_result *result)
+{
+    struct table *const table = table_create("lr");
+    if (!table)
+        return say_error(CLI_MACHINE, "out of memory");
+    table_cell(table, "%s on %s", request->settings.model, request->settings.data);
+    table_cell(table, "%s", ends[result->end]);
+    table_cell(table, "method");
+    table_cell(table, "%s", request->settings.method);
+    table_cell(table, "workers");
+    table_cell(table, "%u", result->workers);
+    table_cell(table, "steps");
+    table_cell(table, "%s", say_count(result->steps));
+    table_cell(table, "test loss");
+    table_cell(table, "%.4f", result->loss);
+    if (result->classifies) {
+        table_cell(table, "test accuracy");
+        table_cell(table, "%.2f %%", 100 * result->accuracy);
+    }
+    table_cell(table, "bytes a step and worker");
+    table_cell(table, "%s", say_bytes(per_step(result->bytes_sent, result->steps)));
+    if (result->bytes_sent) {
+        table_cell(table, "times smaller than dense");
+        table_cell(table, "%.1f", (double)result->bytes_dense / (double)result->bytes_sent);
+    }
+    table_cell(table, "seconds");
+    table_cell(table, "%.1f", result->seconds);
+    table_cell(table, "examples/s");
+    table_cell(table, "%.0f", result->examples_per_second);
+    table_cell(table, "weights hash");
+    table_cell(table, "0x%016llx", (unsigned long long)result->weights_hash);
+    if (result->checkpoint[0] != '\0') {
+        table_cell(table, "checkpoint");
+        table_cell(table, "%s", result->checkpoint);
+    }
+    return table_print(table, 0);
+}
+
+struct json *train_result_object(const struct train_request *request,
+                                 const struct trn_result *result)
+{
+    static const char *const words[] = {"finished", "target", "stopped"};
+    struct json *const object = json_object();
+    json_put_text(object, "method", request->settings.method);
+    json_put_text(object, "spec", result->method);
+    json_put_text(object, "exchange", result->exchange);
+    json_put_text(object, "model", request->settings.model);
+    json_put_text(object, "data", request->settings.data);
+    json_put_u64(object, "workers", result->workers);
+    json_put_u64(object, "seed", request->settings.seed);
+    json_put_u64(object, "parameters", result->parameters);
+    json_put_u64(object, "steps", result->steps);
+    json_put_u64(object, "epochs", result->epochs);
+    json_put_text(object, "status", words[result->end]);
+    json_put_real(object, "loss", result->loss);
+    json_put_real(object, "train_loss", result->train_loss);
+    if (result->classifies)
+        json_put_real(object, "accuracy", result->accuracy);
+    json_put_u64(object, "bytes_sent", result->bytes_sent);
+    json_put_u64(object, "bytes_dense", result->bytes_dense);
+    json_put_u64(object, "bytes_other", result->bytes_other);
+    json_put_u64(object, "skipped", result->skipped);
+    json_put_hex(object, "weights_hash", result->weights_hash);
+    json_put_real(object, "seconds", result->seconds);
+    json_put_real(object, "examples_per_second", result->examples_per_second);
+    if (result->checkpoint[0] != '\0')
+        json_put_text(object, "checkpoint", result->checkpoint);
+    return object;
+}
+
+int train_result_json(const struct train_request *request, const struct trn_result *result)
+{
+    json_print(train_result_object(request, result));
+    return CLI_OK;
+}

@@ -1,0 +1,15 @@
+/* The result of a training on standard output. */
+#ifndef CLI_TRAIN_RESULT_H
+#define CLI_TRAIN_RESULT_H
+
+#include "json.h"
+#include "train_request.h"
+
+int train_result_print(const struct train_request *request, const struct trn_result *result);
+int train_result_json(const struct train_request *request, const struct trn_result *result);
+
+/* One object with everything a program may want to know. */
+struct json *train_result_object(const struct train_request *request,
+                                 const struct trn_result *result);
+
+#endif

@@ -1,0 +1,107 @@
+"""terse methods: the list, one method, its bytes, and what is said about a wrong spec."""
+import unittest
+
+from support import Case, USAGE
+
+STATIONS = {"point", "direction", "memory", "codec", "combine", "update"}
+COUNT = 1000 * 1000
+
+# Payload bits of an element, and how many payloads K workers say; headers come on top.
+BITS = {"signsgd": 1, "signum": 1, "ef-sign": 1, "dense": 32, "adam": 32, "fp16": 16, "bf16": 16,
+        "def": 0.5, "def-a": 0.5, "ef": 0.5, "saef": 0.5, "qsgd": 4, "terngrad": 2, "natural": 9,
+        "qadam": (3 + 10) / 2, "powersgd": 32 * 4 * 2000 / COUNT}
+
+
+class Methods(Case):
+    def test_list(self):
+        text = self.text("methods")
+        listed = {m["name"]: m for m in self.json("methods", "--json")["methods"]}
+        self.assertGreaterEqual(len(listed), 19)
+        for name, method in listed.items():
+            self.assertRegex(text, r"(?m)^%s " % name)
+            self.assertIn(method["summary"], text)
+            self.assertEqual(set(method["stations"]), STATIONS)
+            for key in ("formula", "bytes", "citation", "verified"):
+                self.assertTrue(method[key], (name, key))
+            for param in method["params"]:
+                self.assertIn("%s=" % param["name"], method["spec"])
+        for name, bits in BITS.items():
+            self.check_bytes(name, bits, listed[name]["measured"])
+
+    def check_bytes(self, name, bits, measured):
+        """As the formula says, and frames, headers, padding on top."""
+        self.assertEqual([at["workers"] for at in measured], [2, 8])
+        for at in measured:
+            expected = 2 * (at["workers"] - 1) / at["workers"] * COUNT * bits / 8
+            self.assertGreaterEqual(at["said_bytes"], 0.999 * expected, (name, at))
+            self.assertLessEqual(at["said_bytes"], 1.01 * expected + 2000 * at["workers"],
+                                 (name, at))
+            self.assertAlmostEqual(at["times_smaller"] * at["said_bytes"], at["dense_bytes"],
+                                   delta=1)
+
+    def test_one_says_everything(self):
+        one = self.json("methods", "regtopk", "--json")
+        text = self.text("methods", "regtopk")
+        for line in (*one["formula"].splitlines(), one["bytes"], one["spec"], one["exchange"]):
+            self.assertIn(line, text)
+        for param in one["params"]:
+            self.assertRegex(text, r"(?m)^  %s +%s " % (param["name"], param["default"]))
+        for at in one["measured"]:
+            self.assertRegex(text, r"(?m)^ +%d +[\d,]+ +[\d,]+ +[\d.]+$" % at["workers"])
+
+    def test_gather_grows_with_workers(self):
+        measured = self.json("methods", "topk", "--json")["measured"]
+        said = {at["workers"]: at["said_bytes"] for at in measured}
+        self.assertEqual(sorted(said), [2, 4, 8, 16])
+        for workers in (4, 8, 16):
+            self.assertAlmostEqual(said[workers] / said[2], workers - 1, delta=0.01 * workers)
+
+    def test_values_of_a_spec_count(self):
+        def said(spec):
+            return self.json("methods", spec, "--json")["measured"][0]["said_bytes"]
+        self.assertAlmostEqual(said("def:ratio=256") / said("def:ratio=64"), 0.25, delta=0.02)
+        self.assertLess(said("qsgd:bits=2"), said("qsgd:bits=8") / 3.9)
+        # what is counted is an exchange: local steps and dense ones are left out
+        self.assertEqual(said("def:every=8,warmup=100"), said("def"))
+        self.assertIn("every 8 steps", self.text("methods", "def:every=8"))
+
+    def test_composed(self):
+        spec = "direction=momentum,memory=residual,codec=topk:keep=0.01,values=f16"
+        one = self.json("methods", spec, "--json")
+        self.assertEqual(one["name"], "composed")
+        self.assertIn("codec=topk:keep=0.01,values=f16", one["exchange"])
+        again = self.json("methods", one["spec"], "--json")
+        self.assertEqual(again, one)
+        self.assertIn("one's own", self.text("methods", spec))
+
+
+class Wrong(Case):
+    def wrong(self, spec):
+        return self.error("methods", spec, expect=USAGE)
+
+    def test_near_names(self):
+        for wrong, near in (("regtopp", "regtopk"), ("signumm", "signum"), ("qadm", "qadam")):
+            text = self.wrong(wrong)
+            self.assertIn("no method '%s'" % wrong, text)
+            self.assertIn("did you mean '%s'?" % near, text)
+        self.assertIn("did you mean 'lambda'?", self.wrong("def:lamda=1"))
+
+    def test_ranges_with_their_place(self):
+        text = self.wrong("def:ratio=64,lambda=7")
+        self.assertIn("lambda is in 0..1, not 7", text)
+        lines = text.splitlines()
+        self.assertEqual(lines[1], "  def:ratio=64,lambda=7")
+        self.assertEqual(lines[2].index("^"), lines[1].index("7"))
+        self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
+
+    def test_refusals_say_why(self):
+        for spec, why in (("signum:every=4", "cannot stand for several steps"),
+                          ("qadam:every=2", "moments"),
+                          ("regtopk:combine=shard", "would look cancelled"),
+                          ("memory=residual,codec=uniform:bits=4", "grow without bound"),
+                          ("direction=momentum", "needs codec=SPEC")):
+            self.assertIn(why, self.wrong(spec), spec)
+
+
+if __name__ == "__main__":
+    unittest.main()
