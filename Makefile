@@ -17,8 +17,8 @@ build: setup
 	@test -f build/build.ninja || cmake --preset release
 	@cmake --build build
 
-demo: build  ## show what the codecs do to a generated gradient
-	@build/terse demo
+demo: build  ## train a network with six methods and set them side by side, about a minute
+	@tools/demo build/terse
 
 test: build  ## run the tests
 	@tools/run-tests build -LE long

@@ -115,7 +115,10 @@ TERSE_API TERSE_CHECK terse_status terse_method_check(const char *spec, terse_fa
 TERSE_API const float *terse_method_point(const terse_method *method);
 
 /* One step. A gradient that is not finite on one worker skips the step on all: TERSE_OK,
- * report->exchange.skipped says so, and all state is untouched. On any other failure the weights
+ * report->exchange.skipped says so, and all state is untouched. (Between exchanges, every=H, a
+ * worker leaves its own step out: the others cannot know.) What a codec cannot say, and a sum that
+ * overflows, are found later: the step is skipped too, and state is restored to rounding; PowerSGD
+ * forgets its factors. On any other failure the weights
  * are as before the step, what was said is back in memory, and the method answers TERSE_BROKEN from
  * then on. */
 TERSE_API TERSE_CHECK terse_status terse_method_step(terse_method *method, const float *gradient,

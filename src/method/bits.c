@@ -129,6 +129,12 @@ void tsi_method_bits_commit(terse_method *method)
         record->mean = (record->mean * record->steps + record->now) / (record->steps + 1);
         record->spent += record->chosen;
         record->steps += 1;
-        record->chosen = 0;
     }
+    tsi_method_bits_forget(method);
+}
+
+void tsi_method_bits_forget(terse_method *method)
+{
+    for (size_t i = 0; i < method->slots; i++)
+        method->bits[i].now = method->bits[i].chosen = 0;
 }

@@ -234,6 +234,8 @@ static terse_status create_alone(const char *spec, terse_group *group, const ter
     if (status == TERSE_OK)
         status = tsi_stations_of(&method->settings, &method->stations, fault);
     if (status == TERSE_OK)
+        status = tsi_stations_codec(&method->settings, &method->stations, fault);
+    if (status == TERSE_OK)
         status = check_steps(method, fault);
     if (status == TERSE_OK)
         status = check_answer(method, fault);

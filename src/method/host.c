@@ -50,23 +50,35 @@ static struct tsi_direct direction_of(const terse_method *method, size_t first, 
     };
 }
 
-static void direct_elements(const terse_method *method, size_t first, size_t count)
+typedef void direction_fn(const struct tsi_direct *direct);
+
+/* There and back. */
+static const struct {
+    direction_fn *go;
+    direction_fn *back;
+} directions[] = {
+    [TSI_DIRECTION_GRADIENT] = {tsi_direct_gradient, tsi_undirect_gradient},
+    [TSI_DIRECTION_MOMENTUM] = {tsi_direct_momentum, tsi_undirect_momentum},
+    [TSI_DIRECTION_AVERAGE] = {tsi_direct_momentum, tsi_undirect_momentum},
+    [TSI_DIRECTION_ADAM] = {tsi_direct_adam, tsi_undirect_adam},
+};
+
+static void direct_elements(const terse_method *method, size_t first, size_t count, int back)
 {
     struct tsi_direct direct = direction_of(method, first, count);
-    switch (method->stations.direction) {
+    const enum tsi_direction direction = method->stations.direction;
+    switch (direction) {
     case TSI_DIRECTION_GRADIENT:
-        if (direct.out)
-            tsi_direct_gradient(&direct);
+        if (!direct.out)
+            return; /* the gradient itself is said */
         break;
     case TSI_DIRECTION_MOMENTUM:
         direct.keep = (float)tsi_value(method, TSI_MOMENTUM);
         direct.add = 1;
-        tsi_direct_momentum(&direct);
         break;
     case TSI_DIRECTION_AVERAGE:
         direct.keep = (float)tsi_value(method, TSI_BETA);
         direct.add = 1 - direct.keep;
-        tsi_direct_momentum(&direct);
         break;
     case TSI_DIRECTION_ADAM:
         direct.keep = (float)tsi_value(method, TSI_BETA1);
@@ -74,9 +86,12 @@ static void direct_elements(const terse_method *method, size_t first, size_t cou
         direct.keep_v = (float)second_decay(method);
         direct.eps = (float)tsi_value(method, TSI_EPS);
         direct.rate = (float)(method->lr * correction(method));
-        tsi_direct_adam(&direct);
         break;
     }
+    if (back)
+        directions[direction].back(&direct);
+    else
+        directions[direction].go(&direct);
 }
 
 /* What is said lies in the memory, in `said`, in the momentum, or is the gradient itself. */
@@ -111,9 +126,7 @@ static terse_status direct(void *context, struct tsi_bucket *bucket)
         return status;
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, (size_t)bucket->count * sizeof(float));
-    if (method->buckets)
-        tsi_method_keep(method, first, (size_t)bucket->count);
-    direct_elements(method, first, (size_t)bucket->count);
+    direct_elements(method, first, (size_t)bucket->count, 0);
     bucket->room->gradient = source(method);
     if (method->measuring)
         method->said_square +=
@@ -123,10 +136,16 @@ static terse_status direct(void *context, struct tsi_bucket *bucket)
     return TERSE_OK;
 }
 
+/* A step that nobody could take after all. */
+static void undirect(void *context, struct tsi_bucket *bucket)
+{
+    direct_elements(context, (size_t)bucket->first, (size_t)bucket->count, 1);
+}
+
 void tsi_method_local(terse_method *method, const float *gradient)
 {
     method->gradient = gradient;
-    direct_elements(method, 0, method->count);
+    direct_elements(method, 0, method->count, 0);
 }
 
 /* ---- owner ---- */
@@ -323,6 +342,7 @@ void tsi_method_settle(terse_method *method)
 
 const struct tsi_host tsi_method_host = {
     .direct = direct,
+    .undirect = undirect,
     .own = own,
     .commit = commit,
 };
