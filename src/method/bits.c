@@ -28,7 +28,7 @@ static double kappa_for_error(const terse_method *method)
     const double steps = (double)method->options.steps;
     const double alpha = tsi_value(method, TSI_ALPHA);
     const double smoothness = tsi_value(method, TSI_SMOOTHNESS);
-    const double lr = (double)method->lr;
+    const double lr = method->options.answer ? tsi_value(method, TSI_LR) : (double)method->lr;
     const double workers = (double)method->workers;
     const double sigma = tsi_value(method, TSI_NOISE);
     const double fallen = pow(alpha, steps);

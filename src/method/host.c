@@ -310,6 +310,10 @@ static void commit_touched(terse_method *method, struct tsi_bucket *bucket, floa
         tsi_topk_values(bucket->codec, bucket->payload, method->posterior.before);
     }
     const struct tsi_toucher toucher = {&step, step_touched, method->weights};
+    if (method->options.answer) { /* 0 + G: what two have spoken of is visited twice */
+        memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+        step.lr = -1;
+    }
     bucket->ops->touch(bucket, &toucher);
     bucket->clean = 1;
 }
@@ -325,6 +329,10 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
     }
     if (bucket->sparse) {
         commit_touched(method, bucket, parts);
+        return;
+    }
+    if (method->options.answer) {
+        tsi_update_answer(&update, method->stations.update == TSI_UPDATE_SIGNED);
         return;
     }
     switch (method->stations.update) {

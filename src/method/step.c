@@ -26,6 +26,8 @@ static double lr_now(const terse_method *method)
 {
     const uint64_t every = (uint64_t)tsi_value(method, TSI_EVERY);
     const uint64_t step = method->progress.step;
+    if (method->options.answer)
+        return 1; /* the optimizer's lr comes later */
     if (method->progress.lr_given >= 0)
         return method->progress.lr_given;
     return tsi_settings_lr(&method->settings, every > 1 ? step - step % every : step,
