@@ -74,6 +74,7 @@ static void print_overview(void)
            "  1  the input was refused, or the operation failed on it\n"
            "  2  wrong usage\n"
            "  3  the machine failed: memory, input/output\n"
+           "  4  terse reproduce: a claim does not hold\n"
            "\nStart with `terse demo`.\n",
            bold, plain);
 }

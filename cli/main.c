@@ -9,8 +9,8 @@
 #include "say.h"
 
 const struct command *const command_table[] = {
-    &cmd_demo,  &cmd_codecs, &cmd_encode, &cmd_decode, &cmd_inspect,
-    &cmd_bench, &cmd_info,   &cmd_help,   NULL,
+    &cmd_demo,  &cmd_reproduce, &cmd_codecs, &cmd_encode, &cmd_decode, &cmd_inspect,
+    &cmd_bench, &cmd_info,      &cmd_help,   NULL,
 };
 
 static int is_help(const char *word)

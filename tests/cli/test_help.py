@@ -4,7 +4,7 @@ import unittest
 
 from support import Case, USAGE
 
-COMMANDS = ("demo", "codecs", "encode", "decode", "inspect", "bench", "info", "help")
+COMMANDS = ("demo", "reproduce", "codecs", "encode", "decode", "inspect", "bench", "info", "help")
 
 
 class Help(Case):
@@ -15,7 +15,7 @@ class Help(Case):
 
     def test_lists_every_exit_code(self):
         text = self.text("help").split("Exit codes")[1]
-        self.assertEqual(re.findall(r"^  (\d)  ", text, re.MULTILINE), list("0123"))
+        self.assertEqual(re.findall(r"^  (\d)  ", text, re.MULTILINE), list("01234"))
 
     def test_three_ways_to_ask(self):
         for command in COMMANDS:
