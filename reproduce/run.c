@@ -8,6 +8,7 @@
 
 static const struct rpr_plan *const plans[] = {
     &rpr_signsgd,
+    &rpr_def,
 };
 
 enum { PLANS = sizeof plans / sizeof plans[0] };
