@@ -154,8 +154,8 @@ static void look_early(struct rpr_descent *descent, struct rpr_team *team, uint6
     if (step % EARLY_EVERY != 0)
         return;
     team->status = terse_method_deploy_all(team->method, early->point, &team->fault);
-    early->x[step / EARLY_EVERY] = rpr_loss(descent->curvature, team->weights[0], team->count);
-    early->deployed[step / EARLY_EVERY] = rpr_loss(descent->curvature, early->point, team->count);
+    early->x[step / EARLY_EVERY] = rpr_loss(descent->curvature, NULL, team->weights[0], team->count);
+    early->deployed[step / EARLY_EVERY] = rpr_loss(descent->curvature, NULL, early->point, team->count);
 }
 
 static void ahead(struct rpr_sheet *sheet)
@@ -172,7 +172,7 @@ static void ahead(struct rpr_sheet *sheet)
     (void)snprintf(run.spec, sizeof run.spec, "def-a:ratio=64,lambda=0.3,lr=0.001");
     run.look = look_early;
     run.context = early;
-    early->x[0] = early->deployed[0] = rpr_loss(toy->curvature, toy->start, RPR_DEF_DIM);
+    early->x[0] = early->deployed[0] = rpr_loss(toy->curvature, NULL, toy->start, RPR_DEF_DIM);
     rpr_descend(sheet, &run, 1);
     double worst = 0;
     for (size_t i = 1; i <= EARLY_POINTS / 3; i++)

@@ -175,7 +175,7 @@ void rpr_def_average(struct rpr_sheet *sheet)
         rpr_def_problem(sheet, "def/average", toy);
         for (size_t i = 0; i < RPR_DEF_DIM; i++)
             average->before[i] = average->smooth[i] = (double)toy->start[i];
-        const double first = rpr_loss(toy->curvature, toy->start, RPR_DEF_DIM);
+        const double first = rpr_loss(toy->curvature, NULL, toy->start, RPR_DEF_DIM);
         average->x[0] = average->xt[0] = average->smoothed[0] = first;
         struct rpr_descent run = rpr_def_run(sheet, "def/average", 0, toy, AVERAGE_STEPS);
         (void)snprintf(run.spec, sizeof run.spec, "def:ratio=64,lambda=0.3,lr=0.001");

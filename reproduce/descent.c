@@ -3,12 +3,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-double rpr_loss(const float *curvature, const float *x, size_t count)
+double rpr_loss(const float *curvature, const float *optimum, const float *x, size_t count)
 {
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
         const double a = curvature ? (double)curvature[i] : 1;
-        sum += a * (double)x[i] * (double)x[i];
+        const double off = (double)x[i] - (optimum ? (double)optimum[i] : 0);
+        sum += a * off * off;
     }
     return sum / 2;
 }
@@ -25,6 +26,11 @@ void rpr_add(double *out, const double *in, size_t count, double scale)
         out[i] += in[i] * scale;
 }
 
+static double loss_at(const struct rpr_descent *descent, const float *x)
+{
+    return rpr_loss(descent->curvature, descent->optimum, x, descent->count);
+}
+
 static void fill_gradient(const struct rpr_descent *descent, struct rpr_team *team, uint32_t worker,
                           const float *noise)
 {
@@ -34,7 +40,8 @@ static void fill_gradient(const struct rpr_descent *descent, struct rpr_team *te
     for (size_t i = 0; i < descent->count; i++) {
         const float a = descent->curvature ? descent->curvature[i] : 1;
         const float deviation = descent->noise ? descent->noise[i] : descent->deviation;
-        g[i] = sign * (a * at[i] + deviation * noise[i]);
+        const float off = descent->optimum ? at[i] - descent->optimum[i] : at[i];
+        g[i] = sign * (a * off + deviation * noise[i]);
     }
 }
 
@@ -75,7 +82,7 @@ static void go_on(struct rpr_descent *descent, struct rpr_team *team, uint64_t s
     double loss = RPR_DIVERGED;
     if (!descent->diverged && team->status == TERSE_OK) {
         rpr_team_step(team);
-        loss = rpr_loss(descent->curvature, team->weights[0], team->count);
+        loss = loss_at(descent, team->weights[0]);
         count_traffic(descent, team);
         if (descent->look && team->status == TERSE_OK)
             descent->look(descent, team, step);
@@ -89,7 +96,7 @@ static void run_together(struct rpr_descent *list, size_t count, struct rpr_team
 {
     for (size_t i = 0; i < count; i++) {
         open_team(&list[i], &team[i]);
-        note_loss(&list[i], 0, rpr_loss(list[i].curvature, list[i].start, list[i].count));
+        note_loss(&list[i], 0, loss_at(&list[i], list[i].start));
     }
     for (uint64_t step = 1; step <= list->steps; step++) {
         for (uint32_t k = 0; k < list->workers; k++) {

@@ -1,4 +1,4 @@
-/* Descent on f = 1/2 sum a_i x_i^2 with noisy gradients: what most of the experiments are. */
+/* Descent on f = 1/2 sum a_i (x_i - c_i)^2 with noisy gradients: what most of the experiments are. */
 #ifndef RPR_DESCENT_H
 #define RPR_DESCENT_H
 
@@ -12,6 +12,7 @@ struct rpr_descent {
     uint32_t inverters; /* of the workers, hand in -g */
     size_t count;
     const float *curvature; /* a; NULL: 1 everywhere */
+    const float *optimum;   /* c; NULL: 0 */
     const float *noise;     /* standard deviation of each coordinate's gradient; NULL: deviation */
     float deviation;
     const float *start;
@@ -43,7 +44,8 @@ struct rpr_descent {
 /* All of them, on the sheet's threads; failures go to the sheet. */
 void rpr_descend(struct rpr_sheet *sheet, struct rpr_descent *list, size_t count);
 
-double rpr_loss(const float *curvature, const float *x, size_t count);
+/* f at x; the problem's arrays as above. */
+double rpr_loss(const float *curvature, const float *optimum, const float *x, size_t count);
 
 /* Every `every`-th of steps + 1 losses, from 0. */
 void rpr_thin(const double *loss, uint64_t steps, uint64_t every, double *out);

@@ -9,6 +9,7 @@
 static const struct rpr_plan *const plans[] = {
     &rpr_signsgd,
     &rpr_def,
+    &rpr_qadam,
 };
 
 enum { PLANS = sizeof plans / sizeof plans[0] };
