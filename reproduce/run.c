@@ -10,6 +10,7 @@ static const struct rpr_plan *const plans[] = {
     &rpr_signsgd,
     &rpr_def,
     &rpr_qadam,
+    &rpr_regtopk,
 };
 
 enum { PLANS = sizeof plans / sizeof plans[0] };
