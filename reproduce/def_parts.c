@@ -114,14 +114,13 @@ void rpr_def_trade_off(struct rpr_sheet *sheet)
 
 /* ---- the moving average ---- */
 
-enum { AVERAGE_STEPS = 2000, AVERAGE_EVERY = 10, AVERAGE_POINTS = 201 };
+enum { AVERAGE_STEPS = 4000, AVERAGE_EVERY = 20, AVERAGE_POINTS = 201 };
 
 struct average {
     double mean[RPR_DEF_DIM];
     double before[RPR_DEF_DIM]; /* x a round ago */
     double smooth[RPR_DEF_DIM]; /* moving average of xt in doubles */
-    double over;                /* sum (x' - x)(xt' - x) */
-    double under;               /* sum (xt' - x)^2 */
+    double slope;               /* mean over rounds of (x' - x).(xt' - x) / |xt' - x|^2 */
     double x[AVERAGE_POINTS];
     double xt[AVERAGE_POINTS];
     double smoothed[AVERAGE_POINTS];
@@ -133,19 +132,22 @@ static void look_average(struct rpr_descent *descent, struct rpr_team *team, uin
 {
     struct average *const average = descent->context;
     double loss[3] = {0, 0, 0};
+    double over = 0;
+    double under = 0;
     mean_memory(team, average->mean);
     for (size_t i = 0; i < team->count; i++) {
         const double x = (double)team->weights[0][i];
         const double xt = x - average->mean[i];
         const double a = (double)descent->curvature[i] / 2;
-        average->over += (x - average->before[i]) * (xt - average->before[i]);
-        average->under += (xt - average->before[i]) * (xt - average->before[i]);
+        over += (x - average->before[i]) * (xt - average->before[i]);
+        under += (xt - average->before[i]) * (xt - average->before[i]);
         average->smooth[i] += BLOCK_SHARE * (xt - average->smooth[i]);
         average->before[i] = x;
         loss[0] += a * x * x;
         loss[1] += a * xt * xt;
         loss[2] += a * average->smooth[i] * average->smooth[i];
     }
+    average->slope += over / under / AVERAGE_STEPS;
     if (step % AVERAGE_EVERY != 0)
         return;
     average->x[step / AVERAGE_EVERY] = loss[0];
@@ -155,7 +157,7 @@ static void look_average(struct rpr_descent *descent, struct rpr_team *team, uin
 
 static void show_average(struct rpr_sheet *sheet, const struct average *average)
 {
-    const double slope = average->over / average->under / BLOCK_SHARE;
+    const double slope = average->slope / BLOCK_SHARE;
     rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.15,
               "E[x' - x] = q (xt' - x), so x is a moving average of xt: the slope over q = 1/64 is "
               "off 1 by");

@@ -1,4 +1,5 @@
-/* Descent on f = 1/2 sum a_i (x_i - c_i)^2 with noisy gradients: what most of the experiments are. */
+/* Descent on f = 1/2 sum a_i (x_i - c_i)^2 with noisy gradients: what most of the experiments are.
+ */
 #ifndef RPR_DESCENT_H
 #define RPR_DESCENT_H
 

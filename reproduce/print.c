@@ -37,7 +37,8 @@ static void draw_line(struct canvas *canvas, const struct rpr_chart *chart, size
             for (int column = from < to ? from : to; column <= to; column++) {
                 const double share =
                     joined && at_x > before_x ? (column - before_x) / (at_x - before_x) : 1;
-                const double row = joined ? before_y + (at_y - before_y) * fmin(share, 1) : at_y;
+                const double row =
+                    joined ? before_y + (at_y - before_y) * fmin(fmax(share, 0), 1) : at_y;
                 if (column >= 0 && column < COLUMNS)
                     canvas->cell[ROWS - 1 - (int)lround(row)][column] = letter(index);
             }

@@ -95,8 +95,10 @@ static void show_runs(struct rpr_sheet *sheet, const struct bench *bench)
     static const struct {
         size_t run;
         const char *name;
-    } shown[] = {{FULL, "full precision"},   {WITH, "kg 0"},
-                 {WITH + 2, "kg 2"},         {WITHOUT, "kg 0, no memory"},
+    } shown[] = {{FULL, "full precision"},
+                 {WITH, "kg 0"},
+                 {WITH + 2, "kg 2"},
+                 {WITHOUT, "kg 0, no memory"},
                  {WITHOUT + 2, "kg 2, no memory"}};
     rpr_chart(sheet, &(struct rpr_axes){"error-feedback", "Steps on a log grid of 2 kg + 3 levels",
                                         "round", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
@@ -190,8 +192,7 @@ static void traffic(struct rpr_sheet *sheet)
     rpr_descend(sheet, run, WIDTHS);
     for (size_t i = 0; i < WIDTHS; i++) {
         kx[i] = width_kx[i];
-        measured[i] =
-            (double)(run[i].said_len + run[i].heard_len) / (2 * (double)run[i].dense_len);
+        measured[i] = (double)(run[i].said_len + run[i].heard_len) / (2 * (double)run[i].dense_len);
         formula[i] = (3.0 + kx[i] + 2) / 64;
         worst = fmax(worst, fabs(measured[i] / formula[i] - 1));
     }

@@ -55,9 +55,9 @@ static void run_toy(struct rpr_sheet *sheet, const char *spec, double *loss)
 
 static void toy(struct rpr_sheet *sheet)
 {
-    static const char *const spec[TOY_METHODS] = {
-        "dense:momentum=0,lr=0.9", "topk:keep=0.5,lr=0.9", "regtopk:keep=0.5,mu=1,lr=0.9",
-        "regtopk:keep=0.5,mu=1,form=cur,lr=0.9"};
+    static const char *const spec[TOY_METHODS] = {"dense:momentum=0,lr=0.9", "topk:keep=0.5,lr=0.9",
+                                                  "regtopk:keep=0.5,mu=1,lr=0.9",
+                                                  "regtopk:keep=0.5,mu=1,form=cur,lr=0.9"};
     static const char *const name[TOY_METHODS] = {"dense", "Top-1", "RegTop-1 (prev)",
                                                   "RegTop-1 (cur)"};
     double loss[TOY_METHODS][TOY_ROUNDS + 1] = {{0}};
@@ -88,8 +88,17 @@ static void toy(struct rpr_sheet *sheet)
 enum { REPEATS = 10, FEW = 4, ROUNDS = 600, POINTS = 121, EVERY = 5, KEEPS = 4, MUS = 4 };
 
 /* The arms of an experiment; all repeats run the first four, FEW the others. */
-enum { DENSE, TOPK, PREV, CUR, ALWAYS, TOPK_KEEP = ALWAYS, PREV_KEEP = TOPK_KEEP + 3,
-       PREV_MU = PREV_KEEP + 3, ARMS = PREV_MU + 3 };
+enum {
+    DENSE,
+    TOPK,
+    PREV,
+    CUR,
+    ALWAYS,
+    TOPK_KEEP = ALWAYS,
+    PREV_KEEP = TOPK_KEEP + 3,
+    PREV_MU = PREV_KEEP + 3,
+    ARMS = PREV_MU + 3
+};
 
 static const double keep_of[KEEPS] = {0.4, 0.55, 0.6, 0.8};
 static const double mu_of[MUS] = {1, 2, 4, 8};
@@ -254,8 +263,7 @@ static void regression(struct rpr_sheet *sheet)
     static const char *const title[2] = {"Linear regression, homogeneous, keep 0.6",
                                          "Linear regression, heterogeneous, keep 0.6"};
     static const char *const id[2] = {"homogeneous", "heterogeneous"};
-    static const char *const name[ALWAYS] = {"dense", "Top-k", "RegTop-k (prev)",
-                                             "RegTop-k (cur)"};
+    static const char *const name[ALWAYS] = {"dense", "Top-k", "RegTop-k (prev)", "RegTop-k (cur)"};
     struct regressions *const all = rpr_room(sheet, 1, sizeof *all);
     if (!all)
         return;

@@ -7,10 +7,7 @@
 #include "sheet.h"
 
 static const struct rpr_plan *const plans[] = {
-    &rpr_signsgd,
-    &rpr_def,
-    &rpr_qadam,
-    &rpr_regtopk,
+    &rpr_signsgd, &rpr_def, &rpr_qadam, &rpr_regtopk, &rpr_dqsgd,
 };
 
 enum { PLANS = sizeof plans / sizeof plans[0] };
