@@ -67,7 +67,7 @@ static void print_overview(void)
            "  terse COMMAND --help\n  terse --version\n\n%sCommands%s\n",
            bold, plain, bold, plain);
     for (size_t i = 0; command_table[i] != NULL; i++) {
-        printf("  %-9s %s\n", command_table[i]->name, command_table[i]->summary);
+        printf("  %-10s %s\n", command_table[i]->name, command_table[i]->summary);
     }
     printf("\n%sExit codes%s\n"
            "  0  done\n"

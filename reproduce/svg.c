@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* In pixels. The legend stands below the drawing, so nothing can lie upon a line. */
-enum { WIDTH = 560, HEIGHT = 320, LEFT = 70, RIGHT = 18, TOP = 12, BOTTOM = 52 };
+enum { WIDTH = 560, HEIGHT = 320, LEFT = 70, RIGHT = 26, TOP = 12, BOTTOM = 52 };
 
 static const char *const colours[] = {
     "#1f5fb4", "#d9541e", "#2e8b57", "#8e44ad", "#b8860b", "#c2185b", "#00808a", "#6b4f3a",
@@ -19,6 +19,12 @@ static const char *colour(size_t line)
 static const char *dash(size_t line)
 {
     return dashes[line / COLOURS % 3];
+}
+
+/* The first is what the others are held against: broad and pale, so that one upon it shows. */
+static const char *look(size_t line)
+{
+    return line == 0 ? "line first" : "line";
 }
 
 void rpr_say_html(struct rpr_text *out, const char *text)
@@ -115,8 +121,8 @@ static void say_line(struct rpr_text *out, const struct rpr_chart *chart, size_t
                      const struct rpr_range *x, const struct rpr_range *y)
 {
     const struct rpr_line *const line = &chart->line[index];
-    rpr_say(out, "<path class=\"line\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"", colour(index),
-            dash(index));
+    rpr_say(out, "<path class=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"", look(index),
+            colour(index), dash(index));
     say_path(out, chart, line->value, x, y);
     rpr_say(out, "\"/>\n");
     for (size_t i = 0; i < chart->count && (chart->flags & RPR_MARKS); i++) {
@@ -147,9 +153,9 @@ void rpr_svg(struct rpr_text *out, const struct rpr_chart *chart)
     rpr_say(out, "</svg>\n<ul class=\"legend\">");
     for (size_t i = 0; i < chart->lines; i++) {
         rpr_say(out,
-                "<li><svg width=\"26\" height=\"10\"><path class=\"line\" stroke=\"%s\" "
+                "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" stroke=\"%s\" "
                 "stroke-dasharray=\"%s\" d=\"M1 5H25\"/></svg>",
-                colour(i), dash(i));
+                look(i), colour(i), dash(i));
         rpr_say_html(out, chart->line[i].name);
         rpr_say(out, "</li>\n");
     }

@@ -197,7 +197,8 @@ def no_machine_paths(files):
 
 def sources_are_listed(files):
     for top in ("src", "cli", "reproduce"):
-        listed = read(top + "/CMakeLists.txt")
+        list_path = top + "/CMakeLists.txt"
+        listed = read(list_path) if list_path in files else ""
         for path in files:
             if path.startswith(top + "/") and path.endswith(".c"):
                 name = path[len(top) + 1:]
