@@ -30,7 +30,6 @@ static void undo(terse_exchange *exchange)
 {
     for (uint32_t i = 0; i < exchange->posted_count; i++) {
         exchange->combine->undo(exchange->posted[i]);
-        exchange->posted[i]->clean = 0;
         tsi_codec_forget(exchange->posted[i]->codec);
     }
 }
