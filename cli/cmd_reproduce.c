@@ -266,24 +266,19 @@ static int print_text(const struct rpr_result *result)
     return CLI_OK;
 }
 
-static int write_page(const char *path, struct rpr_result *const *results, size_t count)
+static int write_page(struct output *output, struct rpr_result *const *results, size_t count)
 {
     struct rpr_text text = {0};
-    struct output output;
     rpr_page(&text, results, count);
     int code = text.failed ? say_error(CLI_MACHINE, "out of memory") : CLI_OK;
     if (code == CLI_OK) {
-        code = output_open(&output, path);
-        if (code == CLI_OK) {
-            code = output_write(&output, text.bytes, text.len);
-        }
-        if (code == CLI_OK) {
-            code = output_finish(&output);
-        }
-        if (code == CLI_OK) {
-            code = output_commit(&output);
-        }
-        output_discard(&output);
+        code = output_write(output, text.bytes, text.len);
+    }
+    if (code == CLI_OK) {
+        code = output_finish(output);
+    }
+    if (code == CLI_OK) {
+        code = output_commit(output);
     }
     rpr_text_free(&text);
     return code;
@@ -332,8 +327,8 @@ static void count_claims(struct rpr_result *const *results, size_t count, size_t
     }
 }
 
-static int conclude(const struct request *request, struct rpr_result *const *results,
-                    double seconds)
+static int conclude(const struct request *request, struct output *page,
+                    struct rpr_result *const *results, double seconds)
 {
     size_t all;
     size_t holding;
@@ -345,8 +340,8 @@ static int conclude(const struct request *request, struct rpr_result *const *res
                (unsigned long long)request->seed, request->seeds > 1 ? " and on" : "", seconds);
     }
     int code = CLI_OK;
-    if (request->out != NULL) {
-        code = write_page(request->out, results, request->papers);
+    if (page != NULL) {
+        code = write_page(page, results, request->papers);
         if (code == CLI_OK && !request->as_json && strcmp(request->out, "-") != 0) {
             printf("The curves: %s\n", request->out);
         }
@@ -354,23 +349,42 @@ static int conclude(const struct request *request, struct rpr_result *const *res
     return code != CLI_OK ? code : holding == all ? CLI_OK : CLI_CLAIM;
 }
 
-static int run(int argc, char **argv)
+static int run_papers(const struct request *request, struct output *page)
 {
-    struct request request;
     struct rpr_result *results[MOST_PAPERS] = {NULL};
     double start = machine_seconds();
-    int code = read_request(argc, argv, &request);
-    for (size_t i = 0; i < request.papers && code == CLI_OK; i++) {
-        code = run_paper(&request, request.paper[i], &results[i]);
-        if (code == CLI_OK && !request.as_json) {
+    int code = CLI_OK;
+    for (size_t i = 0; i < request->papers && code == CLI_OK; i++) {
+        code = run_paper(request, request->paper[i], &results[i]);
+        if (code == CLI_OK && !request->as_json) {
             code = print_text(results[i]);
         }
     }
     if (code == CLI_OK) {
-        code = conclude(&request, results, machine_seconds() - start);
+        code = conclude(request, page, results, machine_seconds() - start);
     }
     for (size_t i = 0; i < MOST_PAPERS; i++) {
         rpr_free(results[i]);
     }
+    return code;
+}
+
+/* The page is opened first: that it cannot be written is said before a minute has gone by. */
+static int run(int argc, char **argv)
+{
+    struct request request;
+    struct output output;
+    int code = read_request(argc, argv, &request);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (request.out == NULL) {
+        return run_papers(&request, NULL);
+    }
+    code = output_open(&output, request.out);
+    if (code == CLI_OK) {
+        code = run_papers(&request, &output);
+    }
+    output_discard(&output);
     return code;
 }

@@ -71,11 +71,11 @@ static void claim_sweep(struct rpr_sheet *sheet, const struct sweep *all)
     rpr_claim(sheet, "lambda-stands", fmax(left(all, LR_008, DEF_HIGH), left(all, LR_008, SAEF)),
               RPR_AT_MOST, 0.25,
               "DEF 0.6 and SAEF stand lr 0.008: loss at the end over that at the start, the worse");
-    rpr_claim(sheet, "def-better", left(all, LR_003, EF) / left(all, LR_003, DEF), RPR_AT_LEAST, 2,
-              "lr 0.003, last 2000 rounds: EF's loss over DEF 0.3's");
+    rpr_claim(sheet, "def-better", left(all, LR_004, EF) / left(all, LR_004, DEF), RPR_AT_LEAST, 2,
+              "lr 0.004, last 2000 rounds: EF's loss over DEF 0.3's");
     rpr_claim(sheet, "def-not-worse", same, RPR_AT_MOST, 1.05,
               "lr 0.0005 and 0.001, where EF is stable: DEF 0.3's loss over EF's, the worse");
-    rpr_claim(sheet, "saef-best", left(all, LR_002, SAEF) / left(all, LR_002, SGD), RPR_AT_MOST,
+    rpr_claim(sheet, "saef-near-sgd", left(all, LR_002, SAEF) / left(all, LR_002, SGD), RPR_AT_MOST,
               1.1, "lr 0.002: SAEF's loss over that of uncompressed SGD");
 }
 

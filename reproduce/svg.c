@@ -22,9 +22,9 @@ static const char *dash(size_t line)
 }
 
 /* The first is what the others are held against: broad and pale, so that one upon it shows. */
-static const char *look(size_t line)
+static const char *look(const struct rpr_chart *chart, size_t line)
 {
-    return line == 0 ? "line first" : "line";
+    return line == 0 && chart->lines > 1 ? "line first" : "line";
 }
 
 void rpr_say_html(struct rpr_text *out, const char *text)
@@ -121,8 +121,8 @@ static void say_line(struct rpr_text *out, const struct rpr_chart *chart, size_t
                      const struct rpr_range *x, const struct rpr_range *y)
 {
     const struct rpr_line *const line = &chart->line[index];
-    rpr_say(out, "<path class=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"", look(index),
-            colour(index), dash(index));
+    rpr_say(out, "<path class=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"",
+            look(chart, index), colour(index), dash(index));
     say_path(out, chart, line->value, x, y);
     rpr_say(out, "\"/>\n");
     for (size_t i = 0; i < chart->count && (chart->flags & RPR_MARKS); i++) {
@@ -155,7 +155,7 @@ void rpr_svg(struct rpr_text *out, const struct rpr_chart *chart)
         rpr_say(out,
                 "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" stroke=\"%s\" "
                 "stroke-dasharray=\"%s\" d=\"M1 5H25\"/></svg>",
-                look(i), colour(i), dash(i));
+                look(chart, i), colour(i), dash(i));
         rpr_say_html(out, chart->line[i].name);
         rpr_say(out, "</li>\n");
     }

@@ -162,6 +162,11 @@ static void odd_charts_are_drawn(void **state)
     for (size_t i = 0; i < text.len; i++)
         assert_in_range((unsigned char)text.bytes[i], '\n', '~');
     rpr_text_free(&text);
+    struct rpr_terminal unicode = terminal;
+    unicode.unicode = 1;
+    rpr_print(&text, sheet.result, &unicode);
+    assert_non_null(strstr(text.bytes, "\u2713"));
+    rpr_text_free(&text);
     rpr_page(&text, &sheet.result, 1);
     assert_false(text.failed);
     assert_null(strstr(text.bytes, "nan"));

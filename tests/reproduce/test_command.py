@@ -68,8 +68,6 @@ class Shape(Case):
         self.assertGreater(len(marks), 4)
         self.assertIn("%d of %d claims hold" % (len(marks), len(marks)), text)
         self.assertIn(page, text)
-        self.assertIn("\u2713", self.text("reproduce", "dqsgd", "--out", "none",
-                                          env={"LC_ALL": "C.UTF-8"}))
         self.assertEqual(os.listdir(self.folder), ["p.html"])
 
 
@@ -86,9 +84,8 @@ class Wrong(Case):
                 self.assertIn(reason, self.error("reproduce", *words, expect=USAGE))
 
     def test_page_that_cannot_be_written(self):
-        done = self.terse("reproduce", "dqsgd", "--out", self.path("no/such/folder.html"),
-                          expect=REFUSED)
-        self.assertIn(b"no/such/folder.html", done.stderr)
+        text = self.error("reproduce", "--out", self.path("no/such/folder.html"), expect=REFUSED)
+        self.assertIn("no/such/folder.html", text)
 
     def test_help_names_every_paper(self):
         text = self.text("help", "reproduce")
