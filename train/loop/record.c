@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "files/events.h"
 #include "files/lines.h"
@@ -62,6 +63,7 @@ trn_json *trn_record_settings(const struct trn_worker *worker)
 /* What run.json holds; as a line for those who watch it has a kind. */
 static trn_json *describe_run(const struct trn_worker *worker)
 {
+    const struct trn_settings *const settings = worker->run->settings;
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *level = "";
     trn_json *const json = trn_record_settings(worker);
@@ -74,6 +76,10 @@ static trn_json *describe_run(const struct trn_worker *worker)
         trn_json_append(tensors, item);
     }
     (void)!terse_level(&level, NULL);
+    trn_json_put_u64(json, "checkpoint_every", settings->checkpoint_every);
+    trn_json_put_u64(json, "evaluate_every", settings->evaluate_every);
+    trn_json_put_real(json, "target", settings->target);
+    trn_json_put_real(json, "deadline", settings->deadline);
     trn_json_put_text(json, "cpu_level", level);
     trn_json_put_text(json, "spec", terse_method_spec(worker->method));
     trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
@@ -97,13 +103,22 @@ static terse_status write_run(const struct trn_worker *worker, const char *folde
 
 /* ---- opening ---- */
 
+/* A run may add to the folder that it was resumed from, however the two are written. */
+static int goes_on_in(const struct trn_run *run, const char *folder)
+{
+    struct stat from;
+    struct stat to;
+    return run->checkpoint && stat(run->settings->resume, &from) == 0 && stat(folder, &to) == 0 &&
+           from.st_dev == to.st_dev && from.st_ino == to.st_ino;
+}
+
 static terse_status open_folder(struct trn_worker *worker, struct trn_record *record)
 {
     const char *const folder = worker->run->settings->out;
     char *const path = trn_path_join(folder, "metrics.jsonl");
     terse_status status = path ? trn_folder_make(folder, &worker->fault)
                                : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    if (status == TERSE_OK && worker->step == 0 && trn_file_exists(path))
+    if (status == TERSE_OK && trn_file_exists(path) && !goes_on_in(worker->run, folder))
         status = trn_fail(&worker->fault, TERSE_BAD_ARGUMENT,
                           "%.150s holds a run already: --resume continues it, another --out "
                           "leaves it alone",
