@@ -17,11 +17,15 @@ build: setup
 	@test -f build/build.ninja || cmake --preset release
 	@cmake --build build
 
-demo: build  ## show what the codecs do to a generated gradient
-	@build/terse demo
+demo: build  ## train a network with six methods and set them side by side, about a minute
+	@tools/demo build/terse
 
 test: build  ## run the tests
 	@tools/run-tests build -LE long
+
+test-torch: build  ## install PyTorch and run its tests: 2, 3 and 4 gloo processes
+	@tools/setup torch
+	@tools/run-tests build -R '^python/'
 
 test-long: build  ## run the tests, the long ones too
 	@tools/run-tests build
@@ -30,7 +34,7 @@ bench: build  ## time every codec against the memory limit, and top-k against Py
 	@build/terse bench codecs
 	@bench/peers
 
-install: setup  ## install library, headers, command and man page (PREFIX, DESTDIR)
+install: setup  ## install library, headers, command, man page, Python package (PREFIX, DESTDIR)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
 	@cmake --build build
 	@DESTDIR="$(DESTDIR)" cmake --install build
@@ -46,4 +50,4 @@ format:  ## rewrite the C files in the project's style
 clean:  ## remove everything that was built
 	rm -rf build
 
-.PHONY: all help setup build demo test test-long bench install lint format clean
+.PHONY: all help setup build demo test test-torch test-long bench install lint format clean

@@ -67,13 +67,14 @@ static void print_overview(void)
            "  terse COMMAND --help\n  terse --version\n\n%sCommands%s\n",
            bold, plain, bold, plain);
     for (size_t i = 0; command_table[i] != NULL; i++) {
-        printf("  %-9s %s\n", command_table[i]->name, command_table[i]->summary);
+        printf("  %-10s %s\n", command_table[i]->name, command_table[i]->summary);
     }
     printf("\n%sExit codes%s\n"
            "  0  done\n"
            "  1  the input was refused, or the operation failed on it\n"
            "  2  wrong usage\n"
            "  3  the machine failed: memory, input/output\n"
+           "  4  terse reproduce: a claim does not hold\n"
            "\nStart with `terse demo`.\n",
            bold, plain);
 }

@@ -16,6 +16,7 @@ struct command {
 
 extern const struct command cmd_help;
 extern const struct command cmd_demo;
+extern const struct command cmd_reproduce;
 extern const struct command cmd_codecs;
 extern const struct command cmd_methods;
 extern const struct command cmd_encode;

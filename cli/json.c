@@ -122,6 +122,11 @@ void json_append_text(struct json *array, const char *text)
     json_append(array, must(readable(text)));
 }
 
+void json_append_real(struct json *array, double value)
+{
+    json_append(array, must(isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull()));
+}
+
 void json_append_u64(struct json *array, uint64_t value)
 {
     json_append(array, must(exact(value)));

@@ -20,6 +20,7 @@ void json_put_flag(struct json *object, const char *key, int value);
 void json_put(struct json *object, const char *key, struct json *value);
 void json_append(struct json *array, struct json *value);
 void json_append_text(struct json *array, const char *text);
+void json_append_real(struct json *array, double value); /* null if not finite */
 void json_append_u64(struct json *array, uint64_t value);
 
 /* Prints to standard output with a closing newline, and frees the value. */

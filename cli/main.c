@@ -13,8 +13,8 @@ const struct command *const command_table[] = {
 #ifdef TERSE_TRAIN
     &cmd_train,   &cmd_compare,
 #endif
-    &cmd_report,  &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode,
-    &cmd_inspect, &cmd_bench,   &cmd_info,   &cmd_help,   NULL,
+    &cmd_report,  &cmd_reproduce, &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode,
+    &cmd_inspect, &cmd_bench,     &cmd_info,    &cmd_help,   NULL,
 };
 
 static int is_help(const char *word)

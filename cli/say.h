@@ -13,6 +13,7 @@ enum {
     CLI_REFUSED = 1, /* the input was refused, or the operation failed on it */
     CLI_USAGE = 2,   /* wrong command line */
     CLI_MACHINE = 3, /* memory or I/O failed */
+    CLI_CLAIM = 4,   /* terse reproduce: a claim does not hold */
 };
 
 #define SAY_FORMAT(format_at, values_at) __attribute__((format(printf, format_at, values_at)))

@@ -234,14 +234,21 @@ static const char *habit_of(const char *spec)
         const char *method;
         const char *entries;
     } habits[] = {
+        {"dense", "lr=0.02"},
+        {"fp16", "lr=0.02"},
+        {"bf16", "lr=0.02"},
+        {"powersgd", "lr=0.02"},
         {"signsgd", "lr=0.0005"},
         {"signum", "lr=0.0005"},
-        {"topk", "lr=0.05,momentum=0.9"},
-        {"regtopk", "lr=0.05,momentum=0.9"},
-        {"dqsgd", "lr=0.05,momentum=0.9"},
-        {"qsgd", "lr=0.05,momentum=0.9"},
-        {"terngrad", "lr=0.02,momentum=0.9"},
-        {"natural", "lr=0.05,momentum=0.9"},
+        {"def", "lr=0.02"},
+        {"def-a", "lr=0.02"},
+        {"ef-sign", "lr=0.02"},
+        {"topk", "lr=0.02,momentum=0.9"},
+        {"regtopk", "lr=0.02,momentum=0.9"},
+        {"dqsgd", "lr=0.02,momentum=0.9"},
+        {"qsgd", "lr=0.02,momentum=0.9"},
+        {"natural", "lr=0.02,momentum=0.9"},
+        {"terngrad", "lr=0.01,momentum=0.9"},
     };
     const size_t len = strcspn(spec, ":");
     for (size_t i = 0; i < sizeof habits / sizeof habits[0]; i++)

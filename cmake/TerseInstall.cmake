@@ -37,3 +37,19 @@ if(TERSE_CLI)
     install(FILES "${PROJECT_SOURCE_DIR}/docs/man/terse.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
+
+# The Python package, as Debian does it: packages of the distribution in lib/python3/dist-packages,
+# local ones beside the version of the python that runs them.
+if(NOT CMAKE_CROSSCOMPILING)
+    find_program(TERSE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
+    find_program(TERSE_PYTHON NAMES python3)
+    set(python_name python3)
+    if(TERSE_PYTHON AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+        execute_process(COMMAND "${TERSE_PYTHON}" -c
+            "import sys; print('python%d.%d' % sys.version_info[:2])"
+            OUTPUT_VARIABLE python_name OUTPUT_STRIP_TRAILING_WHITESPACE)
+    endif()
+    install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/terse"
+            DESTINATION "lib/${python_name}/dist-packages"
+            FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+endif()

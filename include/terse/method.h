@@ -44,6 +44,10 @@ typedef struct terse_method_options {
     uint32_t compare_every; /* compare a hash of the answer every so many exchanges; 0 never */
     uint32_t measure_every; /* measure memory and error every so many steps; 0 never */
     uint32_t trusted;       /* 1: the caller has checked that gradients are finite */
+    uint32_t answer; /* 1: `weights` are no weights: a step writes there what all agreed on (mean or
+                      * majority), for an optimizer elsewhere. There is no lr, decay or momentum of
+                      * the update; methods whose answer are weights, and every > 1, are refused. */
+    uint32_t reserved;
 } terse_method_options;
 
 /* What a step did. */
@@ -111,7 +115,10 @@ TERSE_API TERSE_CHECK terse_status terse_method_check(const char *spec, terse_fa
 TERSE_API const float *terse_method_point(const terse_method *method);
 
 /* One step. A gradient that is not finite on one worker skips the step on all: TERSE_OK,
- * report->exchange.skipped says so, and all state is untouched. On any other failure the weights
+ * report->exchange.skipped says so, and all state is untouched. (Between exchanges, every=H, a
+ * worker leaves its own step out: the others cannot know.) What a codec cannot say, and a sum that
+ * overflows, are found later: the step is skipped too, and state is restored to rounding; PowerSGD
+ * forgets its factors. On any other failure the weights
  * are as before the step, what was said is back in memory, and the method answers TERSE_BROKEN from
  * then on. */
 TERSE_API TERSE_CHECK terse_status terse_method_step(terse_method *method, const float *gradient,

@@ -19,6 +19,8 @@ struct tsi_host {
     /* The step is open on all workers: leaves what is to be said in room->memory, or where
      * room->gradient points. */
     terse_status (*direct)(void *context, struct tsi_bucket *bucket);
+    /* Takes that back, to rounding: the step is skipped after all. */
+    void (*undirect)(void *context, struct tsi_bucket *bucket);
     /* As an owner: makes of the sum of what was said about a piece, in room->sum, what is said
      * back. Nothing is committed yet. Returns the flat buffer it lies in. */
     const float *(*own)(void *context, const struct tsi_bucket *bucket,
@@ -95,6 +97,7 @@ struct tsi_bucket {
     const uint8_t *payload; /* that payload, where it is one: gather and union */
     int sparse;          /* the answer is 0 but where `touch` says; the host commits only there */
     int clean;           /* and room->sum is 0 everywhere here before the step */
+    int unfit;           /* its gradient is not finite: nothing of it is said */
     int answered;        /* as an owner, in this step */
     int copied;          /* the exchange holds copies of the memories before this step */
     terse_fault fault;   /* of the call at hand */
@@ -123,7 +126,8 @@ struct tsi_combine_ops {
     terse_status (*move[TSI_MAX_MOVES + 1])(struct tsi_bucket *bucket);
     /* Puts back into the memories what the moves took. */
     void (*undo)(struct tsi_bucket *bucket);
-    /* Tells where the answer may not be 0, some elements more than once; NULL: anywhere. */
+    /* Tells where the answer may not be 0, some elements more than once, those that this worker
+     * spoke of first; NULL: anywhere. */
     void (*touch)(struct tsi_bucket *bucket, const struct tsi_toucher *toucher);
 };
 

@@ -58,7 +58,10 @@ static void say(struct tsi_bucket *bucket)
     const float *const in = room->memory ? room->memory : room->gradient;
     if (is_itself(bucket)) {
         bucket->said_len = (size_t)bucket->count * sizeof(float);
-        memcpy(payload_of(bucket), room->gradient + bucket->first, bucket->said_len);
+        if (bucket->unfit)
+            memset(payload_of(bucket), 0, bucket->said_len);
+        else
+            memcpy(payload_of(bucket), room->gradient + bucket->first, bucket->said_len);
         return;
     }
     const terse_status status =

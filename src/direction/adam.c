@@ -31,7 +31,7 @@ static void steps_of(struct moments *moments, size_t first, size_t count)
     for (size_t i = 0; i < count; i++) {
         const float g = scale * gradient[i] + decay * at[i];
         const float second = keep_v * v[i] + add_v * (g * g);
-        const float floored = second < FLT_MIN ? FLT_MIN : second;
+        const float floored = second < FLT_MIN ? FLT_MIN : second > FLT_MAX ? FLT_MAX : second;
         v[i] = floored;
         m[i] = keep * m[i] + add * g;
         step[i] = rate * m[i] / (sqrtf(floored) + eps);

@@ -32,7 +32,14 @@ void tsi_direct_gradient(const struct tsi_direct *direct);
 void tsi_direct_momentum(const struct tsi_direct *direct);
 
 /* v = keep_v * v + (1 - keep_v) * g^2;  m = keep * m + add * g;  out += rate * m / (sqrt(v) + eps)
- * v never falls below the smallest normal float, so a coordinate that is dead stays at 0. */
+ * v stays between the smallest normal float, so that a coordinate that is dead stays at 0, and the
+ * largest. */
 void tsi_direct_adam(const struct tsi_direct *direct);
+
+/* Each of them back, to rounding: what it added to `out` is taken out, the moments are as before.
+ * Where rounding left nothing to go back to they are 0 (v: the smallest normal float). */
+void tsi_undirect_gradient(const struct tsi_direct *direct);
+void tsi_undirect_momentum(const struct tsi_direct *direct);
+void tsi_undirect_adam(const struct tsi_direct *direct);
 
 #endif

@@ -89,6 +89,7 @@ terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kern
     bucket->status = TERSE_OK;
     bucket->answered = 0;
     bucket->said_len = 0;
+    bucket->unfit = !fit;
     bucket->fault = (terse_fault){.rank = -1};
     if (fit) {
         const terse_status here = direct(exchange, kernel, bucket);

@@ -57,19 +57,20 @@ static void restore_owned(const struct tsi_bucket *bucket, const float *from, fl
 }
 
 /* The memories as they were before the step: from the copy where buckets were posted one by one,
- * else by taking the gradient out again (to rounding). A host that made something else of the
- * gradient keeps that in the memory: nothing of it was delivered. */
+ * else by taking out again what was added (to rounding). */
 static void roll_back(terse_exchange *exchange)
 {
     struct tsi_room *const room = &exchange->room;
     undo(exchange);
-    for (uint32_t i = 0; i < exchange->posted_count && room->memory; i++) {
-        const struct tsi_bucket *const bucket = exchange->posted[i];
+    for (uint32_t i = 0; i < exchange->posted_count; i++) {
+        struct tsi_bucket *const bucket = exchange->posted[i];
         const size_t len = (size_t)bucket->count * sizeof(float);
         if (bucket->copied) {
             memcpy(room->memory + bucket->first, exchange->memory_before + bucket->first, len);
             restore_owned(bucket, exchange->owner_memory_before, room->owner_memory);
-        } else if (!room->host) {
+        } else if (room->host) {
+            room->host->undirect(room->host->context, bucket);
+        } else if (room->memory) {
             for (uint64_t j = bucket->first; j < bucket->first + bucket->count; j++)
                 room->memory[j] -= exchange->gradient[j];
         }

@@ -28,7 +28,7 @@ static double kappa_for_error(const terse_method *method)
     const double steps = (double)method->options.steps;
     const double alpha = tsi_value(method, TSI_ALPHA);
     const double smoothness = tsi_value(method, TSI_SMOOTHNESS);
-    const double lr = (double)method->lr;
+    const double lr = method->options.answer ? tsi_value(method, TSI_LR) : (double)method->lr;
     const double workers = (double)method->workers;
     const double sigma = tsi_value(method, TSI_NOISE);
     const double fallen = pow(alpha, steps);
@@ -129,6 +129,12 @@ void tsi_method_bits_commit(terse_method *method)
         record->mean = (record->mean * record->steps + record->now) / (record->steps + 1);
         record->spent += record->chosen;
         record->steps += 1;
-        record->chosen = 0;
     }
+    tsi_method_bits_forget(method);
+}
+
+void tsi_method_bits_forget(terse_method *method)
+{
+    for (size_t i = 0; i < method->slots; i++)
+        method->bits[i].now = method->bits[i].chosen = 0;
 }

@@ -46,6 +46,8 @@ static int has_momentum(const terse_method *method)
 
 static int updates_with_momentum(const terse_method *method)
 {
+    if (method->options.answer)
+        return 0;
     switch (method->stations.update) {
     case TSI_UPDATE_SGD: return tsi_value(method, TSI_MOMENTUM) > 0;
     case TSI_UPDATE_SUBTRACT:
@@ -93,7 +95,7 @@ static terse_status create_buffers(terse_method *method)
 static uint64_t hash_settings(const terse_method *method)
 {
     const uint64_t spec = tsi_hash64(method->spec, strlen(method->spec));
-    return spec ^ method->options.steps * UINT64_C(0x9E3779B97F4A7C15);
+    return (spec ^ method->options.steps * UINT64_C(0x9E3779B97F4A7C15)) + method->options.answer;
 }
 
 static terse_status prepare(terse_method *method, int which, terse_fault *fault)
@@ -192,6 +194,24 @@ static terse_status check_steps(const terse_method *method, terse_fault *fault)
     return TERSE_OK;
 }
 
+/* An answer is a gradient: methods that keep weights of their own have none. */
+static terse_status check_answer(const terse_method *method, terse_fault *fault)
+{
+    const struct tsi_stations *const stations = &method->stations;
+    const char *const name = method->settings.row->name;
+    if (!method->options.answer)
+        return TERSE_OK;
+    if (stations->point == TSI_POINT_DETACHED || stations->update == TSI_UPDATE_REPLACE ||
+        stations->update == TSI_UPDATE_ADAM || stations->direction == TSI_DIRECTION_ADAM)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "%s is an optimizer of its own: it has no gradient to hand back", name);
+    if (stations->local)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "every: a gradient is agreed on in every step");
+    if (tsi_value(method, TSI_WD) > 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "wd: decay belongs to the optimizer");
+    return TERSE_OK;
+}
+
 static terse_status read_options(const terse_method_options *given, terse_method_options *out,
                                  terse_fault *fault)
 {
@@ -214,7 +234,11 @@ static terse_status create_alone(const char *spec, terse_group *group, const ter
     if (status == TERSE_OK)
         status = tsi_stations_of(&method->settings, &method->stations, fault);
     if (status == TERSE_OK)
+        status = tsi_stations_codec(&method->settings, &method->stations, fault);
+    if (status == TERSE_OK)
         status = check_steps(method, fault);
+    if (status == TERSE_OK)
+        status = check_answer(method, fault);
     if (status != TERSE_OK)
         return status;
     tsi_settings_write(&method->settings, method->spec, sizeof method->spec);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "direction/direction.h"
 #include "kernels/bind.h"
 #include "method/method.h"
@@ -50,23 +51,35 @@ static struct tsi_direct direction_of(const terse_method *method, size_t first, 
     };
 }
 
-static void direct_elements(const terse_method *method, size_t first, size_t count)
+typedef void direction_fn(const struct tsi_direct *direct);
+
+/* There and back. */
+static const struct {
+    direction_fn *go;
+    direction_fn *back;
+} directions[] = {
+    [TSI_DIRECTION_GRADIENT] = {tsi_direct_gradient, tsi_undirect_gradient},
+    [TSI_DIRECTION_MOMENTUM] = {tsi_direct_momentum, tsi_undirect_momentum},
+    [TSI_DIRECTION_AVERAGE] = {tsi_direct_momentum, tsi_undirect_momentum},
+    [TSI_DIRECTION_ADAM] = {tsi_direct_adam, tsi_undirect_adam},
+};
+
+static void direct_elements(const terse_method *method, size_t first, size_t count, int back)
 {
     struct tsi_direct direct = direction_of(method, first, count);
-    switch (method->stations.direction) {
+    const enum tsi_direction direction = method->stations.direction;
+    switch (direction) {
     case TSI_DIRECTION_GRADIENT:
-        if (direct.out)
-            tsi_direct_gradient(&direct);
+        if (!direct.out)
+            return; /* the gradient itself is said */
         break;
     case TSI_DIRECTION_MOMENTUM:
         direct.keep = (float)tsi_value(method, TSI_MOMENTUM);
         direct.add = 1;
-        tsi_direct_momentum(&direct);
         break;
     case TSI_DIRECTION_AVERAGE:
         direct.keep = (float)tsi_value(method, TSI_BETA);
         direct.add = 1 - direct.keep;
-        tsi_direct_momentum(&direct);
         break;
     case TSI_DIRECTION_ADAM:
         direct.keep = (float)tsi_value(method, TSI_BETA1);
@@ -74,9 +87,12 @@ static void direct_elements(const terse_method *method, size_t first, size_t cou
         direct.keep_v = (float)second_decay(method);
         direct.eps = (float)tsi_value(method, TSI_EPS);
         direct.rate = (float)(method->lr * correction(method));
-        tsi_direct_adam(&direct);
         break;
     }
+    if (back)
+        directions[direction].back(&direct);
+    else
+        directions[direction].go(&direct);
 }
 
 /* What is said lies in the memory, in `said`, in the momentum, or is the gradient itself. */
@@ -88,15 +104,31 @@ static const float *source(const terse_method *method)
                           : method->gradient;
 }
 
-/* RegTop-k: elements that the others cancelled last round count less. */
-static void patch(terse_method *method, struct tsi_bucket *bucket)
+/* RegTop-k, and not its warm-up. */
+static int scores(const terse_method *method)
 {
+    return method->settings.row->posterior &&
+           method->under_way == method->exchange[TSI_EXCHANGE_MAIN];
+}
+
+/* RegTop-k: elements that the others cancelled last round count less. They are scored slice by
+ * slice, while the memory that they lie in is still in the cache. */
+static void direct_and_score(terse_method *method, struct tsi_bucket *bucket)
+{
+    const size_t slice = 8 * TSI_CHUNK * (method->options.threads ? method->options.threads : 1);
     struct tsi_posterior *const posterior = &method->posterior;
+    const enum tsi_posterior_form form = (enum tsi_posterior_form)tsi_value(method, TSI_FORM);
+    const size_t end = (size_t)(bucket->first + bucket->count);
     const size_t from = tsi_posterior_before(posterior, bucket->first);
-    const size_t to = tsi_posterior_before(posterior, bucket->first + bucket->count);
-    if (from < to)
-        tsi_posterior_score(posterior, (enum tsi_posterior_form)tsi_value(method, TSI_FORM),
-                            (float)tsi_value(method, TSI_MU), method->memory, from, to);
+    size_t to = from;
+    for (size_t at = (size_t)bucket->first; at < end; at += slice) {
+        const size_t count = end - at < slice ? end - at : slice;
+        const size_t scored = to;
+        direct_elements(method, at, count, 0);
+        to = tsi_posterior_before(posterior, at + count);
+        tsi_posterior_score(posterior, form, (float)tsi_value(method, TSI_MU), method->memory,
+                            scored, to);
+    }
     bucket->codec->patch =
         (struct tsi_patch){posterior->index + from, posterior->score + from, to - from};
 }
@@ -111,22 +143,27 @@ static terse_status direct(void *context, struct tsi_bucket *bucket)
         return status;
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, (size_t)bucket->count * sizeof(float));
-    if (method->buckets)
-        tsi_method_keep(method, first, (size_t)bucket->count);
-    direct_elements(method, first, (size_t)bucket->count);
+    if (scores(method))
+        direct_and_score(method, bucket);
+    else
+        direct_elements(method, first, (size_t)bucket->count, 0);
     bucket->room->gradient = source(method);
     if (method->measuring)
         method->said_square +=
             kernel->square_sum_f32(source(method) + first, (size_t)bucket->count);
-    if (method->settings.row->posterior && method->under_way == method->exchange[TSI_EXCHANGE_MAIN])
-        patch(method, bucket);
     return TERSE_OK;
+}
+
+/* A step that nobody could take after all. */
+static void undirect(void *context, struct tsi_bucket *bucket)
+{
+    direct_elements(context, (size_t)bucket->first, (size_t)bucket->count, 1);
 }
 
 void tsi_method_local(terse_method *method, const float *gradient)
 {
     method->gradient = gradient;
-    direct_elements(method, 0, method->count);
+    direct_elements(method, 0, method->count, 0);
 }
 
 /* ---- owner ---- */
@@ -191,17 +228,19 @@ static void remember_said(terse_method *method)
     struct tsi_posterior *const posterior = &method->posterior;
     const struct tsi_toucher toucher = {method, list_said, exchange->room.sum};
     const struct tsi_bucket *bucket = bucket_after(exchange, 0);
-    if (!method->settings.row->posterior || method->remembered ||
-        exchange != method->exchange[TSI_EXCHANGE_MAIN])
-        return;
     posterior->count = 0;
     for (; bucket; bucket = bucket_after(exchange, bucket->first + bucket->count)) {
         tsi_topk_values(bucket->codec, bucket->payload, posterior->before + posterior->count);
         tsi_codec_touch(bucket->codec, &exchange->room.draw, bucket->payload, &toucher);
     }
+}
+
+/* What was said was what is left of it more, where values are rounded. */
+static void add_left(terse_method *method)
+{
+    struct tsi_posterior *const posterior = &method->posterior;
     for (size_t i = 0; i < posterior->count && tsi_value(method, TSI_VALUES) != 0; i++)
-        posterior->before[i] += method->memory[posterior->index[i]]; /* what rounding left of it */
-    method->remembered = 1;
+        posterior->before[i] += method->memory[posterior->index[i]];
 }
 
 /* ---- update ---- */
@@ -232,6 +271,8 @@ static struct tsi_update update_of(const terse_method *method, const struct tsi_
 
 /* x -= lr * G where something was said, and leaves 0 there: the same bits as a pass over all. */
 struct sparse_step {
+    terse_method *method; /* whose posterior is written down on the way; NULL: nobody's */
+    size_t left;          /* elements of its own payload still to come: they come first */
     float *sum;
     float *weights;
     float lr;
@@ -240,9 +281,13 @@ struct sparse_step {
 
 static void step_touched(void *context, uint64_t base, const uint32_t *index, size_t count)
 {
-    const struct sparse_step *const step = context;
+    struct sparse_step *const step = context;
     float *const sum = step->sum + base;
     float *const weights = step->weights + base;
+    if (step->left > 0 && index) {
+        list_said(step->method, base, index, count);
+        step->left -= count;
+    }
     for (size_t i = 0; i < count; i++) {
         const size_t at = index ? index[i] : i;
         weights[at] -= step->lr * (sum[at] / step->parts);
@@ -250,13 +295,25 @@ static void step_touched(void *context, uint64_t base, const uint32_t *index, si
     }
 }
 
-static void commit_touched(const terse_method *method, struct tsi_bucket *bucket, float parts)
+static void commit_touched(terse_method *method, struct tsi_bucket *bucket, float parts)
 {
     const int inside = method->stations.unit == TSI_UNIT_WEIGHT;
     const float outer = method->stations.local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
-    struct sparse_step step = {bucket->room->sum, method->weights, inside ? outer : method->lr,
-                               parts};
+    struct sparse_step step = {.method = method,
+                               .sum = bucket->room->sum,
+                               .weights = method->weights,
+                               .lr = inside ? outer : method->lr,
+                               .parts = parts};
+    if (scores(method) && !method->remembered) { /* the whole layout is one bucket */
+        step.left = tsi_topk_total(bucket->codec);
+        method->posterior.count = 0;
+        tsi_topk_values(bucket->codec, bucket->payload, method->posterior.before);
+    }
     const struct tsi_toucher toucher = {&step, step_touched, method->weights};
+    if (method->options.answer) { /* 0 + G: what two have spoken of is visited twice */
+        memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+        step.lr = -1;
+    }
     bucket->ops->touch(bucket, &toucher);
     bucket->clean = 1;
 }
@@ -265,9 +322,17 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
 {
     terse_method *const method = context;
     struct tsi_update update = update_of(method, bucket, parts);
-    remember_said(method);
+    if (scores(method) && !method->remembered &&
+        (!bucket->sparse || method->under_way->posted_count > 1)) {
+        remember_said(method);
+        method->remembered = 1;
+    }
     if (bucket->sparse) {
         commit_touched(method, bucket, parts);
+        return;
+    }
+    if (method->options.answer) {
+        tsi_update_answer(&update, method->stations.update == TSI_UPDATE_SIGNED);
         return;
     }
     switch (method->stations.update) {
@@ -305,6 +370,8 @@ void tsi_method_point(terse_method *method)
 void tsi_method_settle(terse_method *method)
 {
     const terse_exchange *const exchange = method->under_way;
+    if (scores(method))
+        add_left(method);
     method->remembered = 0;
     if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
         tsi_method_bits_commit(method);
@@ -315,6 +382,7 @@ void tsi_method_settle(terse_method *method)
 
 const struct tsi_host tsi_method_host = {
     .direct = direct,
+    .undirect = undirect,
     .own = own,
     .commit = commit,
 };

@@ -85,10 +85,15 @@ struct terse_method {
 TERSE_CHECK terse_status tsi_stations_of(const struct tsi_settings *settings,
                                          struct tsi_stations *out, terse_fault *fault);
 
+/* Is there such a codec? A fault's offset is that in the method's spec. */
+TERSE_CHECK terse_status tsi_stations_codec(const struct tsi_settings *settings,
+                                            const struct tsi_stations *stations,
+                                            terse_fault *fault);
+
 /* host.c */
 extern const struct tsi_host tsi_method_host;
 /* Copies of the moments, so that a step that is skipped late leaves no trace; and back. */
-void tsi_method_keep(terse_method *method, size_t first, size_t count);
+void tsi_method_keep(terse_method *method);
 void tsi_method_take_back(terse_method *method);
 /* A local step: the gradient's direction into memory and local weights. */
 void tsi_method_local(terse_method *method, const float *gradient);
@@ -100,6 +105,7 @@ void tsi_method_point(terse_method *method);
 /* bits.c: DQ-SGD's rules. */
 unsigned tsi_method_bits(void *method, const struct tsi_call *call, const float *in, float norm);
 void tsi_method_bits_commit(terse_method *method);
+void tsi_method_bits_forget(terse_method *method); /* of a step that was skipped */
 
 static inline double tsi_value(const terse_method *method, enum tsi_setting which)
 {

@@ -158,6 +158,7 @@ static terse_status read_word(struct reading *reading, int word, const char *tex
         return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s needs a value", word_names[word]);
     memcpy(out, text + name_len, len - name_len);
     out[len - name_len] = '\0';
+    reading->settings->at[word] = offset + name_len;
     reading->words |= 1u << word;
     reading->in_codec = word == TSI_WORD_CODEC;
     return TERSE_OK;

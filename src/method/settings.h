@@ -83,6 +83,7 @@ struct tsi_settings {
     const struct tsi_method_row *row;
     double value[TSI_SETTINGS]; /* 0 where the method has no such parameter */
     char word[TSI_WORDS][TSI_MAX_WORD];
+    size_t at[TSI_WORDS]; /* where its value stands in the spec */
 };
 
 /* The parameter as help texts show it for a method. */

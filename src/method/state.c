@@ -41,7 +41,6 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
     const size_t said = posterior->cap;
     const size_t records = method->bits ? method->slots : 0;
     float *const own_local = method->stations.local ? method->point : NULL;
-    method->posterior_count = posterior->count;
     const struct part all[MAX_PARTS] = {
         {"progress", &method->progress, sizeof method->progress, TERSE_STATE_SHARED, 0},
         floats_of(method, "memory", method->memory, TERSE_STATE_SUM),
@@ -90,6 +89,7 @@ static void check_said(terse_method *method)
                 (i == 0 || posterior->index[i] > posterior->index[i - 1]) &&
                 isfinite(posterior->before[i]) && isfinite(posterior->sum[i]);
     posterior->count = sound ? (size_t)count : 0;
+    method->posterior_count = posterior->count;
 }
 
 /* An owner's floats are its slices' alone: what was restored may be the whole. */

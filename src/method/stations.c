@@ -7,9 +7,11 @@
 #include "method/method.h"
 
 /* The number of `word` among `words`, or a failure that names them. */
-static terse_status number_of(const char *what, const char *word, const char *const *words,
-                              size_t count, int *out, terse_fault *fault)
+static terse_status number_of(const struct tsi_settings *settings, enum tsi_word which,
+                              const char *what, const char *const *words, size_t count, int *out,
+                              terse_fault *fault)
 {
+    const char *const word = settings->word[which];
     for (size_t i = 0; i < count; i++) {
         if (strcmp(word, words[i]) == 0) {
             *out = (int)i;
@@ -17,8 +19,8 @@ static terse_status number_of(const char *what, const char *word, const char *co
         }
     }
     const char *const nearest = tsi_spec_nearest(word, strlen(word), words, count);
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no %s '%.64s'; did you mean '%s'?", what, word,
-                    nearest ? nearest : words[0]);
+    return tsi_fail(fault, TERSE_BAD_SPEC, settings->at[which], "no %s '%.64s'; did you mean '%s'?",
+                    what, word, nearest ? nearest : words[0]);
 }
 
 static terse_status compose(const struct tsi_settings *settings, struct tsi_stations *out,
@@ -33,13 +35,14 @@ static terse_status compose(const struct tsi_settings *settings, struct tsi_stat
     if (settings->word[TSI_WORD_CODEC][0] == '\0')
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a composed method needs codec=SPEC");
     if (direction[0] != '\0')
-        status = number_of("direction", direction, directions, 4, &number, fault);
+        status =
+            number_of(settings, TSI_WORD_DIRECTION, "direction", directions, 4, &number, fault);
     out->direction = (enum tsi_direction)number;
     number = out->direction == TSI_DIRECTION_ADAM                    ? TSI_UPDATE_SUBTRACT
              : strcmp(settings->word[TSI_WORD_COMBINE], "vote") == 0 ? TSI_UPDATE_SIGNED
                                                                      : TSI_UPDATE_SGD;
     if (status == TERSE_OK && update[0] != '\0')
-        status = number_of("update", update, updates, 4, &number, fault);
+        status = number_of(settings, TSI_WORD_UPDATE, "update", updates, 4, &number, fault);
     out->update = (enum tsi_update_kind)number;
     out->unit = out->update == TSI_UPDATE_SUBTRACT ? TSI_UNIT_WEIGHT : TSI_UNIT_GRADIENT;
     out->point = settings->value[TSI_LAMBDA] > 0 ? TSI_POINT_DETACHED : TSI_POINT_WEIGHTS;
@@ -72,7 +75,8 @@ static terse_status choose_memory(const struct tsi_settings *settings, struct ts
     const char *const row = settings->row->memory;
     const char *const name = word[0] != '\0' ? word : row ? row : "none";
     if (strcmp(name, "residual") != 0 && strcmp(name, "none") != 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "memory is residual or none, not '%.64s'", name);
+        return tsi_fail(fault, TERSE_BAD_SPEC, settings->at[TSI_WORD_MEMORY],
+                        "memory is residual or none, not '%.64s'", name);
     out->residual = strcmp(name, "residual") == 0;
     if (!out->residual && (out->point == TSI_POINT_DETACHED || settings->row->posterior))
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "without memory there is nothing to look at");
@@ -138,22 +142,32 @@ terse_status tsi_stations_of(const struct tsi_settings *settings, struct tsi_sta
     return status;
 }
 
+terse_status tsi_stations_codec(const struct tsi_settings *settings,
+                                const struct tsi_stations *stations, terse_fault *fault)
+{
+    terse_layout *layout = NULL;
+    terse_codec *codec = NULL;
+    terse_status status = terse_layout_vector(1, &layout);
+    if (status == TERSE_OK) {
+        status = terse_codec_create(stations->codec, layout, NULL, &codec, fault);
+        if (status != TERSE_OK && fault)
+            fault->offset += settings->at[TSI_WORD_CODEC];
+    }
+    terse_codec_destroy(codec);
+    terse_layout_destroy(layout);
+    return status;
+}
+
 terse_status terse_method_check(const char *spec, terse_fault *fault)
 {
     struct tsi_settings settings;
     struct tsi_stations stations;
-    terse_layout *layout = NULL;
-    terse_codec *codec = NULL;
     if (!spec)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec is NULL");
     terse_status status = tsi_settings_read(spec, &settings, fault);
     if (status == TERSE_OK)
         status = tsi_stations_of(&settings, &stations, fault);
     if (status == TERSE_OK)
-        status = terse_layout_vector(1, &layout);
-    if (status == TERSE_OK)
-        status = terse_codec_create(stations.codec, layout, NULL, &codec, fault);
-    terse_codec_destroy(codec);
-    terse_layout_destroy(layout);
+        status = tsi_stations_codec(&settings, &stations, fault);
     return status;
 }

@@ -26,6 +26,8 @@ static double lr_now(const terse_method *method)
 {
     const uint64_t every = (uint64_t)tsi_value(method, TSI_EVERY);
     const uint64_t step = method->progress.step;
+    if (method->options.answer)
+        return 1; /* the optimizer's lr comes later */
     if (method->progress.lr_given >= 0)
         return method->progress.lr_given;
     return tsi_settings_lr(&method->settings, every > 1 ? step - step % every : step,
@@ -76,25 +78,20 @@ static double payload_bits(const terse_method *method)
     return method->count > 0 ? 8.0 * (double)len / (double)method->count : 0;
 }
 
-void tsi_method_keep(terse_method *method, size_t first, size_t count)
+void tsi_method_keep(terse_method *method)
 {
     if (method->m_before)
-        memcpy(method->m_before + first, method->m + first, count * sizeof(float));
+        memcpy(method->m_before, method->m, method->count * sizeof(float));
     if (method->v_before)
-        memcpy(method->v_before + first, method->v + first, count * sizeof(float));
+        memcpy(method->v_before, method->v, method->count * sizeof(float));
 }
 
 void tsi_method_take_back(terse_method *method)
 {
-    const terse_exchange *const exchange = method->under_way;
-    for (uint32_t i = 0; i < exchange->posted_count; i++) {
-        const size_t first = (size_t)exchange->posted[i]->first;
-        const size_t len = (size_t)exchange->posted[i]->count * sizeof(float);
-        if (method->m_before)
-            memcpy(method->m + first, method->m_before + first, len);
-        if (method->v_before)
-            memcpy(method->v + first, method->v_before + first, len);
-    }
+    if (method->m_before)
+        memcpy(method->m, method->m_before, method->count * sizeof(float));
+    if (method->v_before)
+        memcpy(method->v, method->v_before, method->count * sizeof(float));
 }
 
 /* Room for copies of the moments, once buckets are posted one by one. */
@@ -119,6 +116,7 @@ static void end(terse_method *method, const terse_exchange_report *done,
                                .exchanged = 1};
     if (!skipped) {
         tsi_method_settle(method);
+        method->posterior_count = method->posterior.count;
         all.bits = payload_bits(method);
         if (method->measuring && method->memory) {
             all.memory_norm = norm_of(method, method->memory);
@@ -130,6 +128,8 @@ static void end(terse_method *method, const terse_exchange_report *done,
     }
     if (skipped && method->buckets)
         tsi_method_take_back(method);
+    if (skipped && method->bits)
+        tsi_method_bits_forget(method);
     if (report)
         *report = all;
 }
@@ -167,9 +167,10 @@ terse_status terse_method_step_all(terse_method *const *method, const float *con
     const struct tsk_table *kernel = NULL;
     terse_exchange_report done[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = tsk_bound(&kernel, fault);
+    for (uint32_t i = 0; i < count; i++) /* before any worker has said that it is ready */
+        if (!method[i] || !gradient[i])
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++) {
-        if (!gradient[i])
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "gradient is NULL");
         status = begin(method[i], gradient[i], fault);
         if (status == TERSE_OK && exchanges)
             status = tsi_exchange_begin(method[i]->under_way, gradient[i], fault);
@@ -212,6 +213,7 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
         const terse_status status = begin(method, gradient, fault);
         if (status != TERSE_OK)
             return status;
+        tsi_method_keep(method); /* all of it: a bucket that is not fit is never directed */
         method->buckets = 1;
     }
     method->gradient = gradient;

@@ -40,4 +40,7 @@ void tsi_update_adam(const struct tsi_update *update);
 /* x = G: what came back are the weights */
 void tsi_update_replace(const struct tsi_update *update);
 
+/* weights = G, or sgn(G): no weights at all, but what an optimizer elsewhere will use */
+void tsi_update_answer(const struct tsi_update *update, int sign);
+
 #endif

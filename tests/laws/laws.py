@@ -33,9 +33,9 @@ TRAIN_MAY_INCLUDE = {
     "loop": {"files", "data", "net"},
 }
 # These see the library as its users do.
-OUTSIDE = ("cli", "report", "mpi", "bench", "examples", "tests/install", "train/net")
+OUTSIDE = ("cli", "report", "reproduce", "mpi", "bench", "examples", "tests/install", "train/net")
 # A part of the command may be made of others: "report/run.h", "train/loop/train.h".
-PARTS = {"cli": ("report", "train")}
+PARTS = {"cli": ("report", "reproduce", "train")}
 SEE_TRAIN = ("cli", "bench")  # and the nouns of train/ ("net/net.h")
 
 # Headers of the C library, POSIX and the compiler; any other <header> is a third party's.
@@ -224,7 +224,8 @@ def no_machine_paths(files):
 def sources_are_listed(files):
     """In the CMakeLists.txt of its own folder, or of one above."""
     for path in files:
-        if not path.endswith(".c") or path.split("/")[0] not in ("src", "cli", "train", "report"):
+        if not path.endswith(".c") or path.split("/")[0] not in (
+                "src", "cli", "train", "report", "reproduce"):
             continue
         folder, name, found = os.path.dirname(path), os.path.basename(path), False
         while folder and not found:
@@ -267,7 +268,7 @@ def architecture_tells_the_truth(files):
 LAWS = (
     ("base <- kernels <- layout <- codec, wire, group <- combine <- exchange", layers),
     ("public headers include public headers", public_headers_include_public_headers),
-    ("cli, report, mpi, bench, examples, train/net see only <terse/...>",
+    ("cli, report, reproduce, mpi, bench, examples, train/net see only <terse/...>",
      outside_sees_public_headers),
     ("train: files <- data, net <- loop, and <terse/...>", train_layers),
     ("each third-party header has one place in a part", third_party_headers_have_one_place),

@@ -1,0 +1,122 @@
+"""One rank of bench/torch_peer; rank 0 prints JSON.
+
+    torch_worker.py speed CASE,... REPEATS SECONDS HIDDEN
+    torch_worker.py accuracy CASE,... EPOCHS HIDDEN FOLDER"""
+
+import gzip
+import json
+import os
+import struct
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+from torch_cases import CASES, network, start
+
+BATCH = 64
+WARM_STEPS = 5  # DDP rebuilds its buckets after the first; terse follows two steps later
+
+
+def sent_bytes():
+    """By the counter of the interface, headers included."""
+    name = os.environ["GLOO_SOCKET_IFNAME"]
+    with open("/sys/class/net/%s/statistics/tx_bytes" % name, encoding="ascii") as file:
+        return int(file.read())
+
+
+def largest(value):
+    tensor = torch.tensor([float(value)], dtype=torch.float64)
+    dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+    return float(tensor)
+
+
+def timed(case, x, y, steps):
+    """(seconds, bytes this rank sent) of a step."""
+    dist.barrier()
+    before, began = sent_bytes(), time.monotonic()
+    for _ in range(steps):
+        case.step(x, y)
+    spent = time.monotonic() - began
+    return largest(spent) / steps, (sent_bytes() - before) / steps
+
+
+def speed(names, repeats, seconds, hidden):
+    rank, workers = start()
+    torch.manual_seed(100 + rank)
+    x, y = torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))
+    made, steps = {}, {}
+    for name in names:
+        made[name] = CASES[name](network(hidden), 10000)
+        timed(made[name], x, y, WARM_STEPS)
+        steps[name] = max(1, min(10, int(seconds / timed(made[name], x, y, 1)[0])))
+    rows = {name: [] for name in names}
+    for _ in range(repeats):  # one after the other, so that what else happens disturbs all alike
+        for name in names:
+            rows[name].append(timed(made[name], x, y, steps[name]))
+    if rank == 0:
+        for name in names:
+            print(json.dumps({"case": name, "workers": workers, "steps": steps[name],
+                              "seconds": [row[0] for row in rows[name]],
+                              "bytes": [row[1] for row in rows[name]]}), flush=True)
+
+
+# ---- accuracy ----
+
+def idx(path):
+    """An IDX file of bytes as a tensor."""
+    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+        data = file.read()
+    dims = struct.unpack(">%dI" % data[3], data[4:4 + 4 * data[3]])
+    return torch.frombuffer(bytearray(data[4 + 4 * data[3]:]), dtype=torch.uint8).view(*dims)
+
+
+def fashion(folder, kind):
+    names = ["%s-%s" % (kind, part) for part in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+    found = []
+    for name in names:
+        path = os.path.join(folder, name)
+        found.append(idx(path if os.path.exists(path) else path + ".gz"))
+    return (found[0].reshape(len(found[0]), -1).float() / 255 - 0.2860) / 0.3530, found[1].long()
+
+
+def accuracy(names, epochs, hidden, folder):
+    rank, workers = start()
+    x, y = fashion(folder, "train")
+    tests, labels = fashion(folder, "t10k")
+    per_epoch = len(x) // (BATCH * workers)
+    for name in names:
+        case = CASES[name](network(hidden), epochs * per_epoch)
+        shuffle = torch.Generator().manual_seed(3)
+        began = time.monotonic()
+        for _ in range(epochs):
+            order = torch.randperm(len(x), generator=shuffle)[rank::workers]
+            for step in range(per_epoch):
+                chosen = order[step * BATCH:(step + 1) * BATCH]
+                case.step(x[chosen], y[chosen])
+        with case.evaluated(), torch.no_grad():
+            right = sum(int((case.model(tests[at:at + 1000]).argmax(1) == labels[at:at + 1000])
+                            .sum()) for at in range(0, len(tests), 1000))
+        if rank == 0:
+            print(json.dumps({"case": name, "workers": workers, "epochs": epochs,
+                              "accuracy": right / len(tests),
+                              "seconds": time.monotonic() - began}), flush=True)
+
+
+def main():
+    what, names = sys.argv[1], sys.argv[2].split(",")
+    if what == "speed":
+        speed(names, int(sys.argv[3]), float(sys.argv[4]), sizes_of(sys.argv[5]))
+    else:
+        accuracy(names, int(sys.argv[3]), sizes_of(sys.argv[4]), sys.argv[5])
+
+
+def sizes_of(text):
+    return tuple(int(word) for word in text.split("-"))
+
+
+if __name__ == "__main__":
+    main()
+    sys.stdout.flush()
+    os._exit(0)  # without waiting for gloo's threads

@@ -1,0 +1,376 @@
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "file.h"
+#include "json.h"
+#include "machine.h"
+#include "option.h"
+#include "reproduce/reproduce.h"
+#include "say.h"
+
+static int run(int argc, char **argv);
+
+const struct command cmd_reproduce = {
+    .name = "reproduce",
+    .summary = "the five papers' small experiments, and whether their claims hold",
+    .usage = "terse reproduce [signsgd|def|qadam|regtopk|dqsgd|all]... [--seed S] [--seeds N]\n"
+             "                  [--out FILE.html] [--threads N] [--json]",
+    .help =
+        "Runs each paper's small experiments with the methods of this library, offline. Prints\n"
+        "every claim with what was measured, the bound and whether it holds, draws the curves,\n"
+        "and writes them to a page. Without a name runs all five, which takes about a minute.\n\n"
+        "Every draw is keyed by the seed: the same seed gives the same numbers. The claims are\n"
+        "statistics that hold for any seed; one that fails is an error of the library.\n\n"
+        "Options\n"
+        "  --seed S       of every draw; default 1\n"
+        "  --seeds N      run S, S+1, .. S+N-1: means, lowest and highest; a claim holds only if\n"
+        "                 it holds for each of them\n"
+        "  -o, --out F    the page of claims and curves (HTML with SVG, one file); default\n"
+        "                 reproduce.html, with --json none; 'none' writes no page\n"
+        "  --threads N    default as many as there are CPUs; never changes a number\n"
+        "  --json         print JSON: papers, each with claims (id, text, measured, bound, holds)\n"
+        "                 and series (name: values)\n\n"
+        "Exit code 4 says that a claim does not hold.\n\n"
+        "Examples\n"
+        "  terse reproduce all\n"
+        "  terse reproduce def regtopk --seed 7 --out none\n"
+        "  terse reproduce signsgd --seeds 10 -o signsgd.html\n"
+        "  terse reproduce all --json > claims.json\n",
+    .run = run,
+};
+
+enum { MOST_PAPERS = 8, MOST_SEEDS = 1000 };
+
+struct request {
+    const char *paper[MOST_PAPERS];
+    size_t papers;
+    uint64_t seed;
+    uint64_t seeds;
+    uint64_t threads;
+    const char *out; /* NULL: no page */
+    int as_json;
+};
+
+/* ---- the command line ---- */
+
+static int add_paper(struct request *request, const char *name)
+{
+    for (size_t i = 0; i < request->papers; i++) {
+        if (strcmp(request->paper[i], name) == 0) {
+            return CLI_OK;
+        }
+    }
+    request->paper[request->papers++] = name;
+    return CLI_OK;
+}
+
+static int add_named(struct request *request, const char *word)
+{
+    const char *nearest = NULL;
+    size_t least = 3;
+    int found = 0;
+    for (unsigned i = 0; rpr_paper(i) != NULL; i++) {
+        size_t edits = option_edits(word, rpr_paper(i));
+        if (strcmp(word, "all") == 0 || edits == 0) {
+            add_paper(request, rpr_paper(i));
+            found = 1;
+        }
+        if (edits < least) {
+            least = edits;
+            nearest = rpr_paper(i);
+        }
+    }
+    if (found) {
+        return CLI_OK;
+    }
+    if (nearest != NULL) {
+        return say_usage("reproduce", "no paper '%s'; did you mean '%s'?", word, nearest);
+    }
+    return say_usage("reproduce", "no paper '%s': signsgd, def, qadam, regtopk, dqsgd or all",
+                     word);
+}
+
+static int read_number(const char *option, uint64_t low, uint64_t high, uint64_t *out)
+{
+    if (option_u64(optarg, low, high, out)) {
+        return CLI_OK;
+    }
+    return say_usage("reproduce", "%s: '%s' is not a number in %llu..%llu", option, optarg,
+                     (unsigned long long)low, (unsigned long long)high);
+}
+
+static int read_option(struct request *request, int letter)
+{
+    switch (letter) {
+    case 's': return read_number("--seed", 0, UINT64_MAX, &request->seed);
+    case 'n': return read_number("--seeds", 1, MOST_SEEDS, &request->seeds);
+    case 't': return read_number("--threads", 1, 64, &request->threads);
+    case 'o': request->out = optarg; return CLI_OK;
+    case 'j': request->as_json = 1; return CLI_OK;
+    default: say_note("Try 'terse reproduce --help'."); return CLI_USAGE;
+    }
+}
+
+static int read_request(int argc, char **argv, struct request *request)
+{
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},    {"seeds", required_argument, NULL, 'n'},
+        {"threads", required_argument, NULL, 't'}, {"out", required_argument, NULL, 'o'},
+        {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0}};
+    int code = CLI_OK;
+    *request = (struct request){.seed = 1, .seeds = 1, .threads = machine_cpus()};
+    for (int letter; (letter = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+        code = read_option(request, letter);
+        if (code != CLI_OK) {
+            return code;
+        }
+    }
+    for (int i = optind; i < argc && code == CLI_OK; i++) {
+        code = add_named(request, argv[i]);
+    }
+    if (code == CLI_OK && request->papers == 0) {
+        code = add_named(request, "all");
+    }
+    if (request->out == NULL && !request->as_json) {
+        request->out = "reproduce.html";
+    }
+    if (request->out != NULL && strcmp(request->out, "none") == 0) {
+        request->out = NULL;
+    }
+    return code;
+}
+
+/* ---- what is printed ---- */
+
+static struct json *claims_json(const struct rpr_result *result)
+{
+    struct json *list = json_array();
+    for (size_t i = 0; i < result->claims; i++) {
+        const struct rpr_claim *claim = &result->claim[i];
+        struct json *one = json_object();
+        json_put_text(one, "id", claim->id);
+        json_put_text(one, "text", claim->text);
+        json_put_real(one, "measured", claim->measured);
+        json_put_real(one, "bound", claim->bound);
+        json_put_text(one, "side", claim->side == RPR_AT_MOST ? "at most" : "at least");
+        json_put_flag(one, "holds", claim->holds);
+        if (result->seeds > 1) {
+            json_put_real(one, "low", claim->low);
+            json_put_real(one, "high", claim->high);
+            json_put_real(one, "deviation", claim->deviation);
+        }
+        json_append(list, one);
+    }
+    return list;
+}
+
+static struct json *values_json(const double *value, size_t count)
+{
+    struct json *list = json_array();
+    for (size_t i = 0; i < count; i++) {
+        json_append_real(list, value[i]);
+    }
+    return list;
+}
+
+/* A line's name is unique within its chart, a chart's id within its paper. */
+static void put_charts(struct json *paper, const struct rpr_result *result)
+{
+    struct json *series = json_object();
+    struct json *spread = json_object();
+    struct json *charts = json_array();
+    for (size_t i = 0; i < result->charts; i++) {
+        const struct rpr_chart *chart = &result->chart[i];
+        struct json *one = json_object();
+        struct json *names = json_array();
+        for (size_t j = 0; j < chart->lines; j++) {
+            char name[sizeof chart->id + sizeof chart->line[j].name + 2];
+            struct json *range = json_object();
+            snprintf(name, sizeof name, "%s/%s", chart->id, chart->line[j].name);
+            json_put(series, name, values_json(chart->line[j].value, chart->count));
+            json_put(range, "low", values_json(chart->line[j].low, chart->count));
+            json_put(range, "high", values_json(chart->line[j].high, chart->count));
+            json_put(spread, name, range);
+            json_append_text(names, name);
+        }
+        json_put_text(one, "id", chart->id);
+        json_put_text(one, "title", chart->title);
+        json_put_text(one, "x_label", chart->x_label);
+        json_put_text(one, "y_label", chart->y_label);
+        json_put(one, "x", values_json(chart->x, chart->count));
+        json_put(one, "series", names);
+        json_append(charts, one);
+    }
+    json_put(paper, "series", series);
+    json_put(paper, "charts", charts);
+    if (result->seeds > 1) {
+        json_put(paper, "spread", spread);
+    } else {
+        json_free(spread);
+    }
+}
+
+static void print_json(struct rpr_result *const *results, size_t count)
+{
+    struct json *top = json_object();
+    struct json *papers = json_array();
+    for (size_t i = 0; i < count; i++) {
+        struct json *paper = json_object();
+        json_put_text(paper, "paper", results[i]->paper);
+        json_put_text(paper, "citation", results[i]->citation);
+        json_put_u64(paper, "seed", results[i]->seed);
+        json_put_u64(paper, "seeds", results[i]->seeds);
+        json_put(paper, "claims", claims_json(results[i]));
+        put_charts(paper, results[i]);
+        json_append(papers, paper);
+    }
+    json_put(top, "papers", papers);
+    json_print(top);
+}
+
+static int locale_is_utf8(void)
+{
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    for (size_t i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && value[0] != '\0') {
+            return strstr(value, "UTF-8") != NULL || strstr(value, "utf8") != NULL ||
+                   strstr(value, "utf-8") != NULL;
+        }
+    }
+    return 0;
+}
+
+static int print_text(const struct rpr_result *result)
+{
+    const char *bold = say_bold(stdout);
+    const int colour = bold[0] != '\0';
+    const struct rpr_terminal terminal = {.unicode = locale_is_utf8(),
+                                          .bold = bold,
+                                          .good = colour ? "\033[32m" : "",
+                                          .bad = colour ? "\033[31m" : "",
+                                          .plain = say_plain(stdout)};
+    struct rpr_text text = {0};
+    rpr_print(&text, result, &terminal);
+    if (text.failed) {
+        rpr_text_free(&text);
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    fputs(text.bytes, stdout);
+    fflush(stdout);
+    rpr_text_free(&text);
+    return CLI_OK;
+}
+
+static int write_page(const char *path, struct rpr_result *const *results, size_t count)
+{
+    struct rpr_text text = {0};
+    struct output output;
+    rpr_page(&text, results, count);
+    int code = text.failed ? say_error(CLI_MACHINE, "out of memory") : CLI_OK;
+    if (code == CLI_OK) {
+        code = output_open(&output, path);
+        if (code == CLI_OK) {
+            code = output_write(&output, text.bytes, text.len);
+        }
+        if (code == CLI_OK) {
+            code = output_finish(&output);
+        }
+        if (code == CLI_OK) {
+            code = output_commit(&output);
+        }
+        output_discard(&output);
+    }
+    rpr_text_free(&text);
+    return code;
+}
+
+/* ---- all of it ---- */
+
+static int run_paper(const struct request *request, const char *paper, struct rpr_result **out)
+{
+    struct rpr_result **results = calloc(request->seeds, sizeof *results);
+    if (results == NULL) {
+        return say_error(CLI_MACHINE, "out of memory");
+    }
+    int code = CLI_OK;
+    unsigned done = 0;
+    while (done < request->seeds && code == CLI_OK) {
+        terse_fault fault = {0};
+        terse_status status = rpr_run(paper, request->seed + done, (unsigned)request->threads,
+                                      &results[done], &fault);
+        if (status != TERSE_OK) {
+            code = say_status(paper, status, &fault);
+            break;
+        }
+        done++;
+    }
+    if (code == CLI_OK) {
+        *out = rpr_merge(results, done);
+    } else {
+        for (unsigned i = 0; i < done; i++) {
+            rpr_free(results[i]);
+        }
+    }
+    free(results);
+    return code;
+}
+
+static void count_claims(struct rpr_result *const *results, size_t count, size_t *all,
+                         size_t *holding)
+{
+    *all = *holding = 0;
+    for (size_t i = 0; i < count; i++) {
+        *all += results[i]->claims;
+        for (size_t j = 0; j < results[i]->claims; j++) {
+            *holding += results[i]->claim[j].holds != 0;
+        }
+    }
+}
+
+static int conclude(const struct request *request, struct rpr_result *const *results,
+                    double seconds)
+{
+    size_t all;
+    size_t holding;
+    count_claims(results, request->papers, &all, &holding);
+    if (request->as_json) {
+        print_json(results, request->papers);
+    } else {
+        printf("%zu of %zu claims hold (seed %llu%s, %.0f s).\n", holding, all,
+               (unsigned long long)request->seed, request->seeds > 1 ? " and on" : "", seconds);
+    }
+    int code = CLI_OK;
+    if (request->out != NULL) {
+        code = write_page(request->out, results, request->papers);
+        if (code == CLI_OK && !request->as_json && strcmp(request->out, "-") != 0) {
+            printf("The curves: %s\n", request->out);
+        }
+    }
+    return code != CLI_OK ? code : holding == all ? CLI_OK : CLI_CLAIM;
+}
+
+static int run(int argc, char **argv)
+{
+    struct request request;
+    struct rpr_result *results[MOST_PAPERS] = {NULL};
+    double start = machine_seconds();
+    int code = read_request(argc, argv, &request);
+    for (size_t i = 0; i < request.papers && code == CLI_OK; i++) {
+        code = run_paper(&request, request.paper[i], &results[i]);
+        if (code == CLI_OK && !request.as_json) {
+            code = print_text(results[i]);
+        }
+    }
+    if (code == CLI_OK) {
+        code = conclude(&request, results, machine_seconds() - start);
+    }
+    for (size_t i = 0; i < MOST_PAPERS; i++) {
+        rpr_free(results[i]);
+    }
+    return code;
+}

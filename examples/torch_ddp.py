@@ -1,0 +1,40 @@
+"""Trains a small network on the CPU with DistributedDataParallel and one line of terse.
+
+    python3 -m torch.distributed.run --nproc_per_node=2 examples/torch_ddp.py [SPEC]
+
+Without an installed package, set PYTHONPATH=python (the library is found in build/)."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+import terse.torch
+
+dist.init_process_group("gloo")
+torch.set_num_threads(1)
+torch.manual_seed(1)
+teacher = torch.nn.Linear(784, 10)
+model = torch.nn.Sequential(torch.nn.Linear(784, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+ddp = DistributedDataParallel(model)
+
+state = terse.torch.State(sys.argv[1] if len(sys.argv) > 1 else "regtopk:keep=0.01", module=model)
+ddp.register_comm_hook(state, terse.torch.hook)  # the one line
+
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+torch.manual_seed(100 + dist.get_rank())  # every rank has inputs of its own
+for step in range(200):
+    x = torch.randn(64, 784)
+    y = teacher(x).argmax(1)
+    optimizer.zero_grad()
+    loss = torch.nn.functional.cross_entropy(ddp(x), y)
+    loss.backward()
+    optimizer.step()
+    if step % 40 == 39 and dist.get_rank() == 0:
+        print("step %3d  loss %.3f" % (step + 1, float(loss)), flush=True)
+
+if dist.get_rank() == 0:
+    print(state.report())
+dist.barrier()
+state.close()

@@ -1,0 +1,33 @@
+"""terse: gradients in few bytes.
+
+    frame = terse.encode(x, "topk:keep=0.01")       # numpy: an array into a frame ...
+    x = terse.decode(frame)                         # ... and back
+
+    import terse.torch                              # DistributedDataParallel: one line
+    ddp.register_comm_hook(terse.torch.State("regtopk:keep=0.01"), terse.torch.hook)
+
+`python -m terse.info` shows which library is in use and what it can do."""
+
+from typing import TYPE_CHECKING
+
+from ._library import (FrameError, GroupError, LibraryMissing, MismatchError, NotFiniteError,
+                       TerseError, library)
+
+if TYPE_CHECKING:
+    from .codec import codecs, decode, encode, inspect
+
+__all__ = ["encode", "decode", "inspect", "codecs", "version", "TerseError", "FrameError",
+           "GroupError", "MismatchError", "NotFiniteError", "LibraryMissing"]
+
+
+def version() -> str:
+    """The version of the library in use: "0.1.0"."""
+    return library().version().decode()
+
+
+def __getattr__(name: str):
+    """Codecs need numpy; the rest does not, so it is imported when first asked for."""
+    if name in ("encode", "decode", "inspect", "codecs"):
+        from . import codec
+        return getattr(codec, name)
+    raise AttributeError("module 'terse' has no attribute %r" % name)

@@ -1,0 +1,301 @@
+"""libterse through ctypes: where it is found, its structures, and its errors as exceptions."""
+
+import ctypes
+import ctypes.util
+import os
+from ctypes import c_char, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32, c_uint64
+from ctypes import c_void_p
+from typing import Iterator, List, Optional
+
+STATIONS = ("memory", "encode", "wire", "group", "combine", "decode", "update")
+
+
+class TerseError(Exception):
+    """libterse refused or failed; the message is the library's."""
+
+
+class FrameError(TerseError, ValueError):
+    """Bytes that are not the frame they claim to be."""
+
+
+class GroupError(TerseError, RuntimeError):
+    """The group is dead: a worker was late or left. `rank` is the worker to blame, or -1."""
+
+    def __init__(self, message: str, rank: int = -1):
+        super().__init__(message)
+        self.rank = rank
+
+
+class MismatchError(GroupError):
+    """A worker has other settings, another model or another step; `rank` names it."""
+
+
+class NotFiniteError(TerseError, ValueError):
+    """NaN, infinity, or a number that the codec cannot say."""
+
+
+class LibraryMissing(TerseError, ImportError):
+    """There is no libterse to load; the message says where it was looked for."""
+
+
+OK, BAD_ARGUMENT, BAD_SPEC, TOO_SMALL, NOT_FINITE, OUT_OF_RANGE = 0, -1, -2, -3, -4, -5
+BAD_FRAME, BAD_VERSION, BAD_CHECKSUM, MISMATCH = -20, -21, -22, -23
+NO_MEMORY, LATE, BROKEN, UNSUPPORTED = -40, -41, -42, -60
+
+
+class Fault(ctypes.Structure):
+    """terse_fault"""
+    _fields_ = [("offset", c_uint64), ("rank", c_int32), ("text", c_char * 228)]
+
+    def __init__(self) -> None:
+        super().__init__(rank=-1)  # nobody, until the library names somebody
+
+
+class Draw(ctypes.Structure):
+    """terse_draw"""
+    _fields_ = [("seed", c_uint64), ("step", c_uint64), ("worker", c_uint32)]
+
+
+class Frame(ctypes.Structure):
+    """terse_frame"""
+    _fields_ = [("codec", ctypes.c_uint8), ("round", ctypes.c_uint8), ("worker", c_uint32),
+                ("step", c_uint64), ("seed", c_uint64), ("layout_hash", c_uint64),
+                ("first", c_uint64), ("count", c_uint64), ("params", ctypes.c_uint8 * 16),
+                ("layout", c_void_p), ("layout_len", c_size_t), ("payload", c_void_p),
+                ("payload_len", c_size_t)]
+
+
+class Tensor(ctypes.Structure):
+    """terse_tensor"""
+    _fields_ = [("name", c_char_p), ("dims", ctypes.POINTER(c_uint64)), ("ndim", c_uint32),
+                ("count", c_uint64), ("offset", c_uint64)]
+
+
+class LevelAbout(ctypes.Structure):
+    """terse_level_about"""
+    _fields_ = [("name", c_char_p), ("needs", c_char_p), ("supported", c_uint32),
+                ("kernels", c_uint32)]
+
+
+class CodecAbout(ctypes.Structure):
+    """terse_codec_about"""
+    _fields_ = [("name", c_char_p), ("summary", c_char_p), ("params", c_void_p),
+                ("param_count", c_uint32), ("traits", c_uint32), ("rounds", c_uint32),
+                ("wire_id", ctypes.c_uint8)]
+
+
+class MethodAbout(ctypes.Structure):
+    """terse_method_about"""
+    _fields_ = [(name, c_char_p) for name in (
+        "name", "summary", "point", "direction", "memory", "codec", "combine", "update",
+        "formula", "bytes", "citation", "verified")] + [("param_count", c_uint32)]
+
+
+class MethodOptions(ctypes.Structure):
+    """terse_method_options"""
+    _fields_ = [("size", c_size_t), ("seed", c_uint64), ("steps", c_uint64),
+                ("threads", c_uint32), ("compare_every", c_uint32), ("measure_every", c_uint32),
+                ("trusted", c_uint32), ("answer", c_uint32), ("reserved", c_uint32)]
+
+
+class ExchangeReport(ctypes.Structure):
+    """terse_exchange_report"""
+    _fields_ = [("step", c_uint64), ("said_len", c_uint64), ("heard_len", c_uint64),
+                ("dense_len", c_uint64), ("nanoseconds", c_uint64 * len(STATIONS)),
+                ("skipped", c_int32), ("skipped_by", c_int32)]
+
+
+class MethodReport(ctypes.Structure):
+    """terse_method_report"""
+    _fields_ = [("exchange", ExchangeReport), ("step", c_uint64), ("lr", c_double),
+                ("bits", c_double), ("memory_norm", c_double), ("compression_error", c_double),
+                ("exchanged", c_uint32), ("reserved", c_uint32)]
+
+
+class StatePart(ctypes.Structure):
+    """terse_state"""
+    _fields_ = [("name", c_char_p), ("bytes", c_void_p), ("len", c_size_t), ("kind", c_int32),
+                ("floats", c_uint32)]
+
+
+class Swap(ctypes.Structure):
+    """terse_swap"""
+    _fields_ = [("send_at", ctypes.POINTER(c_void_p)), ("send_len", ctypes.POINTER(c_size_t)),
+                ("recv_at", ctypes.POINTER(c_void_p)), ("recv_len", ctypes.POINTER(c_size_t))]
+
+
+POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(Swap), ctypes.POINTER(c_int32))
+TEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(c_int), ctypes.POINTER(c_int32))
+WAIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_uint64, ctypes.POINTER(c_int32))
+LEAVE = ctypes.CFUNCTYPE(None, c_void_p)
+EXPLAIN = ctypes.CFUNCTYPE(c_void_p, c_void_p)
+
+
+class GroupOps(ctypes.Structure):
+    """terse_group_ops"""
+    _fields_ = [("size", c_size_t), ("post", POST), ("test", TEST), ("wait", WAIT),
+                ("abandon", LEAVE), ("destroy", LEAVE), ("explain", EXPLAIN)]
+
+
+_P = ctypes.POINTER(c_void_p)
+_FAULT = ctypes.POINTER(Fault)
+_METHOD = (c_char_p, c_void_p, c_void_p, c_void_p, ctypes.POINTER(MethodOptions), _P, _FAULT)
+# name: (result, arguments)
+_FUNCTIONS = {
+    "version": (c_char_p, ()),
+    "build_options": (c_char_p, ()),
+    "status_text": (c_char_p, (c_int,)),
+    "level": (c_int, (ctypes.POINTER(c_char_p), _FAULT)),
+    "level_list": (c_int, (c_uint32, ctypes.POINTER(LevelAbout))),
+    "layout_create": (c_int, (_P,)),
+    "layout_add": (c_int, (c_void_p, c_char_p, c_uint32, ctypes.POINTER(c_uint64))),
+    "layout_destroy": (None, (c_void_p,)),
+    "layout_count": (c_uint64, (c_void_p,)),
+    "layout_tensors": (c_uint32, (c_void_p,)),
+    "layout_tensor": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Tensor))),
+    "codec_list": (c_int, (c_uint32, ctypes.POINTER(CodecAbout))),
+    "codec_create": (c_int, (c_char_p, c_void_p, c_void_p, _P, _FAULT)),
+    "codec_destroy": (None, (c_void_p,)),
+    "codec_describe": (None, (c_void_p, ctypes.POINTER(CodecAbout))),
+    "codec_spec": (c_char_p, (c_void_p,)),
+    "codec_payload_bound": (c_size_t, (c_void_p, c_uint32)),
+    "codec_encode": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Draw), c_void_p, c_void_p,
+                             c_size_t, ctypes.POINTER(c_size_t))),
+    "codec_decode_add": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Draw), c_void_p, c_size_t,
+                                 c_void_p, _FAULT)),
+    "frame_len": (c_size_t, (c_void_p, c_size_t, c_int)),
+    "frame_payload_at": (c_size_t, (c_void_p, c_int)),
+    "frame_seal": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Draw), c_void_p, c_size_t, c_int,
+                           c_void_p, c_size_t, ctypes.POINTER(c_size_t))),
+    "frame_open": (c_int, (c_void_p, c_size_t, ctypes.POINTER(Frame), ctypes.POINTER(c_size_t),
+                           _FAULT)),
+    "frame_layout": (c_int, (ctypes.POINTER(Frame), _P, _FAULT)),
+    "frame_codec": (c_int, (ctypes.POINTER(Frame), c_void_p, c_void_p, _P, _FAULT)),
+    "group_local": (c_int, (c_uint32, _P)),
+    "group_callbacks": (c_int, (ctypes.POINTER(GroupOps), c_void_p, c_uint32, c_uint32, _P)),
+    "group_deadline": (c_int, (c_void_p, c_double)),
+    "group_destroy": (None, (c_void_p,)),
+    "method_list": (c_int, (c_uint32, ctypes.POINTER(MethodAbout))),
+    "method_check": (c_int, (c_char_p, _FAULT)),
+    "method_create": (c_int, _METHOD),
+    "method_destroy": (None, (c_void_p,)),
+    "method_point": (c_void_p, (c_void_p,)),
+    "method_step": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
+    "method_post": (c_int, (c_void_p, c_void_p, c_uint32, c_uint32, _FAULT)),
+    "method_finish": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
+    "method_deploy": (c_int, (c_void_p, c_void_p, _FAULT)),
+    "method_spec": (c_char_p, (c_void_p,)),
+    "method_settings": (c_char_p, (c_void_p,)),
+    "method_set_lr": (c_int, (c_void_p, c_double)),
+    "method_steps_done": (c_uint64, (c_void_p,)),
+    "method_state": (c_int, (c_void_p, c_uint32, ctypes.POINTER(StatePart))),
+    "method_restored": (c_int, (c_void_p, _FAULT)),
+}
+
+
+def candidates() -> Iterator[str]:
+    """Where libterse may be, best first: TERSE_LIBRARY alone if it is set; beside this package
+    (and in the lib folder it was installed into); the build folder of a source tree; whatever the
+    system's loader finds."""
+    named = os.environ.get("TERSE_LIBRARY")
+    if named:
+        yield named
+        return
+    here = os.path.dirname(os.path.abspath(__file__))
+    yield os.path.join(here, "libterse.so")
+    yield os.path.join(here, "..", "..", "build", "libterse.so")
+    above = here
+    for _ in range(4):  # PREFIX/lib/python3/dist-packages/terse -> PREFIX/lib, PREFIX/lib/<arch>
+        above = os.path.dirname(above)
+        for name in sorted(os.listdir(above)) if os.path.isdir(above) else []:
+            if name == "libterse.so.0" or name.endswith("-linux-gnu"):
+                path = os.path.join(above, name)
+                yield path if name.startswith("lib") else os.path.join(path, "libterse.so.0")
+    yield "libterse.so.0"
+
+
+def _open() -> ctypes.CDLL:
+    tried: List[str] = []
+    for path in candidates():
+        if os.sep in path and not os.path.exists(path):
+            tried.append(os.path.normpath(path))
+            continue
+        try:
+            return ctypes.CDLL(path)
+        except OSError as why:
+            tried.append("%s (%s)" % (path, why))
+    raise LibraryMissing(
+        "cannot load libterse. Build it with `make` in the source tree or install it with "
+        "`make install`, or name the file in TERSE_LIBRARY. Looked at:\n  " + "\n  ".join(tried))
+
+
+class Library:
+    """The functions of libterse, without their prefix: lib.method_step is terse_method_step."""
+
+    def __init__(self) -> None:
+        opened = _open()
+        self.path: str = opened._name
+        for name, (result, arguments) in _FUNCTIONS.items():
+            try:
+                function = getattr(opened, "terse_" + name)
+            except AttributeError:
+                raise LibraryMissing("%s has no terse_%s: it is older than this package; build it "
+                                     "again with `make`" % (opened._name, name)) from None
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+
+_library: Optional[Library] = None
+
+
+def library() -> Library:
+    """Loaded when first needed."""
+    global _library
+    if _library is None:
+        _library = Library()
+    return _library
+
+
+def error_of(status: int, fault: Optional[Fault] = None) -> Exception:
+    """The exception for a status that is not OK; the message is the fault's, else the status's."""
+    text = fault.text.decode("utf-8", "replace") if fault is not None else ""
+    text = text or library().status_text(status).decode()
+    rank = fault.rank if fault is not None else -1
+    if status in (BAD_ARGUMENT, BAD_SPEC, TOO_SMALL):
+        return ValueError(text)
+    if status in (NOT_FINITE, OUT_OF_RANGE):
+        return NotFiniteError(text)
+    if status in (BAD_FRAME, BAD_VERSION, BAD_CHECKSUM):
+        return FrameError(text)
+    if status == MISMATCH:
+        return MismatchError(text, rank)
+    if status in (LATE, BROKEN):
+        if rank >= 0 and "rank %d" % rank not in text:
+            text = "rank %d: %s" % (rank, text)
+        return GroupError(text, rank)
+    if status == NO_MEMORY:
+        return MemoryError(text)
+    return TerseError(text)
+
+
+def check(status: int, fault: Optional[Fault] = None) -> None:
+    """Raises what a status stands for; nothing for OK."""
+    if status != OK:
+        raise error_of(status, fault)
+
+
+class Layout:
+    """A terse_layout of (name, shape) pairs, destroyed with this object."""
+
+    def __init__(self, tensors) -> None:
+        self.handle = c_void_p()
+        lib = library()
+        check(lib.layout_create(ctypes.byref(self.handle)))
+        for name, shape in tensors:
+            dims = (c_uint64 * max(1, len(shape)))(*shape)
+            check(lib.layout_add(self.handle, name.encode(), len(shape), dims))
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None) and _library is not None:
+            _library.layout_destroy(self.handle)
+            self.handle = None

@@ -1,0 +1,114 @@
+"""numpy arrays into frames and back."""
+
+from ctypes import byref, c_size_t, c_void_p
+from typing import Any, Dict
+
+import numpy
+
+from ._library import CodecAbout, Draw, Fault, Frame, FrameError, Layout, Tensor, check, library
+
+_TWO_ROUNDS = ("%s takes two rounds, the second of which needs what all workers said in the "
+               "first: it has no frame of its own")
+
+
+class _Codec:
+    """A terse_codec, destroyed with this object."""
+
+    def __init__(self) -> None:
+        self.handle = c_void_p()
+
+    def __del__(self) -> None:
+        library().codec_destroy(self.handle)
+
+
+def encode(x: Any, spec: str = "f32", *, seed: int = 0, step: int = 0, worker: int = 0,
+           name: str = "") -> bytes:
+    """Says `x` (anything that numpy makes an array of, as float32) by the codec `spec`, for example
+    "topk:keep=0.01" or "log:k=2". The frame holds the shape, so decode needs nothing else.
+
+    `seed`, `step` and `worker` key the draws of codecs that round at random.
+    ValueError: a spec that cannot be read, or an array that is not finite."""
+    lib = library()
+    array = numpy.ascontiguousarray(x, dtype=numpy.float32).reshape(numpy.shape(x))
+    layout, codec, fault = Layout([(name, array.shape)]), _Codec(), Fault()
+    check(lib.codec_create(spec.encode(), layout.handle, None, byref(codec.handle), byref(fault)),
+          fault)
+    about = CodecAbout()
+    lib.codec_describe(codec.handle, byref(about))
+    if about.rounds > 1:
+        raise ValueError(_TWO_ROUNDS % about.name.decode())
+    bound = lib.codec_payload_bound(codec.handle, 0)
+    room = numpy.empty(lib.frame_len(codec.handle, bound, 1), dtype=numpy.uint8)
+    payload = room.ctypes.data + lib.frame_payload_at(codec.handle, 1)
+    draw, used = Draw(seed, step, worker), c_size_t()
+    check(lib.codec_encode(codec.handle, 0, byref(draw), array.ctypes.data, payload, bound,
+                           byref(used)))
+    length = c_size_t()
+    check(lib.frame_seal(codec.handle, 0, byref(draw), payload, used.value, 1, room.ctypes.data,
+                         room.nbytes, byref(length)))
+    return room[:length.value].tobytes()
+
+
+def _opened(frame: bytes):
+    """The checked view of a frame, its layout and its codec."""
+    lib = library()
+    view, fault = Frame(), Fault()
+    check(lib.frame_open(frame, len(frame), byref(view), None, byref(fault)), fault)
+    if not view.layout:
+        raise FrameError("the frame does not hold its layout: only a worker that knows the layout "
+                         "can read it")
+    layout, codec = Layout([]), _Codec()
+    lib.layout_destroy(layout.handle)
+    layout.handle = c_void_p()
+    check(lib.frame_layout(byref(view), byref(layout.handle), byref(fault)), fault)
+    check(lib.frame_codec(byref(view), layout.handle, None, byref(codec.handle), byref(fault)),
+          fault)
+    return view, layout, codec
+
+
+def _tensors(layout: Layout):
+    lib = library()
+    for index in range(lib.layout_tensors(layout.handle)):
+        tensor = Tensor()
+        check(lib.layout_tensor(layout.handle, index, byref(tensor)))
+        yield tensor
+
+
+def decode(frame: bytes) -> numpy.ndarray:
+    """What a frame says, as float32: in its shape, or flat where it is about several tensors.
+    FrameError: the bytes are damaged or are no frame; the message says offset and rule."""
+    lib = library()
+    frame = bytes(frame)
+    view, layout, codec = _opened(frame)
+    fault = Fault()
+    out = numpy.zeros(lib.layout_count(layout.handle), dtype=numpy.float32)
+    draw = Draw(view.seed, view.step, view.worker)
+    check(lib.codec_decode_add(codec.handle, view.round, byref(draw), view.payload,
+                               view.payload_len, out.ctypes.data, byref(fault)), fault)
+    tensors = list(_tensors(layout))
+    if len(tensors) == 1:
+        return out.reshape([tensors[0].dims[i] for i in range(tensors[0].ndim)])
+    return out
+
+
+def inspect(frame: bytes) -> Dict[str, Any]:
+    """What a frame says about itself: codec, tensors, step, worker, bytes."""
+    lib = library()
+    frame = bytes(frame)
+    view, layout, codec = _opened(frame)
+    tensors = [{"name": t.name.decode(), "shape": tuple(t.dims[i] for i in range(t.ndim))}
+               for t in _tensors(layout)]
+    return {"codec": lib.codec_spec(codec.handle).decode(), "tensors": tensors, "step": view.step,
+            "worker": view.worker, "seed": view.seed, "round": view.round,
+            "payload_len": view.payload_len, "frame_len": len(frame)}
+
+
+def codecs() -> Dict[str, str]:
+    """Every codec of the library with its one-line summary."""
+    lib, found, about = library(), {}, CodecAbout()
+    while lib.codec_list(len(found), byref(about)) == 0:
+        found[about.name.decode()] = about.summary.decode()
+    return found
+
+
+__all__ = ["encode", "decode", "inspect", "codecs"]

@@ -1,0 +1,63 @@
+"""What is in use here: `python -m terse.info`."""
+
+import ctypes
+import sys
+from typing import List
+
+from ._library import CodecAbout, Fault, LevelAbout, MethodAbout, TerseError, check, library
+
+
+def _torch_line() -> str:
+    try:
+        import torch
+    except ImportError:
+        return "not installed (Debian: python3-torch); terse.torch needs it"
+    if not torch.distributed.is_available() or not torch.distributed.is_gloo_available():
+        return "%s, without gloo: terse.torch needs it" % torch.__version__
+    return "%s, gloo" % torch.__version__
+
+
+def _numpy_line() -> str:
+    try:
+        import numpy
+    except ImportError:
+        return "not installed; terse.encode and terse.decode need it"
+    return numpy.__version__
+
+
+def _names(list_function, about) -> str:
+    names: List[str] = []
+    while list_function(len(names), ctypes.byref(about)) == 0:
+        names.append(about.name.decode())
+    return ", ".join(names)
+
+
+def lines() -> List[str]:
+    """The report, line by line."""
+    lib = library()
+    level, fault, about = ctypes.c_char_p(), Fault(), LevelAbout()
+    check(lib.level(ctypes.byref(level), ctypes.byref(fault)), fault)
+    levels = []
+    while lib.level_list(len(levels), ctypes.byref(about)) == 0:
+        levels.append("%s%s" % (about.name.decode(), "" if about.supported else " (not here)"))
+    return ["library   %s" % lib.path,
+            "version   %s (%s)" % (lib.version().decode(), lib.build_options().decode()),
+            "kernels   %s, of %s" % (level.value.decode(), ", ".join(levels)),
+            "codecs    %s" % _names(lib.codec_list, CodecAbout()),
+            "methods   %s" % _names(lib.method_list, MethodAbout()),
+            "python    %s" % sys.version.split()[0],
+            "numpy     %s" % _numpy_line(),
+            "torch     %s" % _torch_line()]
+
+
+def main() -> int:
+    try:
+        print("\n".join(lines()))
+    except TerseError as why:
+        print("terse: %s" % why, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

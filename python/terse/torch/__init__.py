@@ -1,0 +1,15 @@
+"""terse for PyTorch: a communication hook for DistributedDataParallel, and optimizers that own
+their communication.
+
+    state = terse.torch.State("regtopk:keep=0.01")
+    ddp.register_comm_hook(state, terse.torch.hook)
+
+    optimizer = terse.torch.optim.Signum(model.parameters(), lr=1e-4)      # a plain model
+
+docs/pytorch.md tells the rest."""
+
+from . import optim
+from .checkpoint import load_all, save_all
+from .hook import State, hook
+
+__all__ = ["State", "hook", "optim", "save_all", "load_all"]

@@ -1,0 +1,155 @@
+"""A method's state as tensors: read, written, put into another order, given to other workers."""
+
+import ctypes
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+
+from .._method import Method, Shape
+
+Tensors = Sequence[Tuple[str, Shape]]
+Parts = Dict[str, Dict[str, Any]]
+_CUT = 2048  # slices of a tensor start at multiples of it
+
+
+def tensor_at(address: int, count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """`count` elements of memory that somebody else owns."""
+    size = count * torch.empty((), dtype=dtype).element_size()
+    if size == 0:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer((ctypes.c_char * size).from_address(address), dtype=dtype)
+
+
+def count_of(shape: Shape) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def read_parts(method: Method) -> Parts:
+    """Copies of all parts."""
+    out: Parts = {}
+    for part in method.parts():
+        dtype = torch.float32 if part.floats else torch.uint8
+        count = part.length // 4 if part.floats else part.length
+        out[part.name] = {"kind": part.kind, "data": tensor_at(part.address, count, dtype).clone()}
+    return out
+
+
+def write_parts(method: Method, parts: Parts) -> None:
+    """What is given is restored, the rest stays as it was made. ValueError: of another size."""
+    for part in method.parts():
+        if part.name not in parts:
+            continue
+        data = parts[part.name]["data"]
+        if data.numel() * data.element_size() != part.length:
+            raise ValueError("the state holds %d bytes of %s, this model and spec need %d"
+                             % (data.numel() * data.element_size(), part.name, part.length))
+        tensor_at(part.address, data.numel(), data.dtype).copy_(data)
+    method.restored()
+
+
+# ---- another order of tensors ----
+
+def _places(tensors: Tensors) -> Dict[str, Tuple[int, int]]:
+    """Where each tensor starts and how long it is."""
+    places, offset = {}, 0
+    for name, shape in tensors:
+        places[name] = (offset, count_of(shape))
+        offset += count_of(shape)
+    return places
+
+
+def owned(tensors: Tensors, rank: int, workers: int, server: bool) -> torch.Tensor:
+    """1 where this rank answers for an element, as the library cuts: slice j of tensor t belongs
+    to rank (j + t) % workers, or everything to rank 0 where there is a server."""
+    total = sum(count_of(shape) for _, shape in tensors)
+    if server:
+        return torch.full((total,), float(rank == 0))
+    mask, offset = torch.zeros(total), 0
+    for index, (_, shape) in enumerate(tensors):
+        count = count_of(shape)
+        j = (rank - index) % workers
+        start = count // workers * j // _CUT * _CUT
+        end = count if j + 1 == workers else count // workers * (j + 1) // _CUT * _CUT
+        mask[offset + start:offset + end] = 1
+        offset += count
+    return mask
+
+
+def _move_floats(data: torch.Tensor, old: Tensors, new: Tensors) -> torch.Tensor:
+    places = _places(old)
+    runs = [data[places[name][0]:places[name][0] + places[name][1]] for name, _ in new]
+    return torch.cat(runs) if runs else data
+
+
+def _move_said(parts: Parts, old: Tensors, new: Tensors) -> None:
+    """RegTop-k's list of what was said: indices in the flat buffer, ascending."""
+    count = int(parts["said count"]["data"].view(torch.int64)[0])
+    index = parts["said index"]["data"].view(torch.int64)
+    before, after = _places(old), _places(new)
+    moved = torch.empty_like(index[:count])
+    for name, (start, length) in before.items():
+        here = (index[:count] >= start) & (index[:count] < start + length)
+        moved[here] = index[:count][here] - start + after[name][0]
+    order = torch.argsort(moved)
+    index[:count] = moved[order]
+    for name in ("said before", "said sum"):
+        values = parts[name]["data"].view(torch.float32)
+        values[:count] = values[:count][order]
+
+
+def _move_bits(data: torch.Tensor, old: Tensors, new: Tensors) -> torch.Tensor:
+    """DQ-SGD's records: by role, tensor and worker."""
+    names = [name for name, _ in old]
+    order = [names.index(name) for name, _ in new]
+    return data.view(2, len(names), -1)[:, order].reshape(-1)
+
+
+def rearrange(parts: Parts, old: Tensors, new: Tensors, whole_of: Any, mask: torch.Tensor) -> Parts:
+    """The same state for the same tensors in another order. `whole_of` sums a tensor over all
+    workers (collective); `mask` is what this rank owns in the new order."""
+    out: Parts = {}
+    total = sum(count_of(shape) for _, shape in old)
+    for name, part in parts.items():
+        data = part["data"].clone()
+        if data.dtype == torch.float32 and data.numel() == total:
+            if part["kind"] == "slices":
+                data = whole_of(data)
+            data = _move_floats(data, old, new)
+            if part["kind"] == "slices":
+                data = data * mask
+        elif name == "bits":
+            data = _move_bits(data, old, new)
+        elif name == "factors":
+            continue  # a hint: the next step starts from fresh ones
+        out[name] = {"kind": part["kind"], "data": data}
+    if "said count" in out:
+        _move_said(out, old, new)
+    return out
+
+
+# ---- another number of workers ----
+
+def regroup(saved: List[Parts], rank: int, workers: int, mask: torch.Tensor) -> Parts:
+    """This rank's parts of a state that `len(saved)` workers had. The sum of error memories stays;
+    moments of a worker go to whoever has its number; hints are dropped."""
+    out: Parts = {}
+    for name, part in saved[0].items():
+        kind = part["kind"]
+        all_of = [parts[name]["data"] for parts in saved]
+        if kind == "hint":
+            continue
+        if kind == "shared":
+            data = all_of[0].clone()
+        elif kind == "own":
+            data = all_of[rank % len(saved)].clone()
+        elif kind == "slices":
+            data = torch.stack(all_of).sum(0) * mask
+        else:
+            data = torch.zeros_like(all_of[0])
+            for held in all_of[rank::workers]:
+                data += held
+        out[name] = {"kind": kind, "data": data}
+    return out

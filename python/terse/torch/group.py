@@ -1,0 +1,124 @@
+"""torch.distributed as an engine of libterse: its one collective over gloo's send and receive.
+
+Sends and receives start at once and are carried by gloo's own thread, straight from and into the
+library's buffers. (all_to_all_single takes uneven lengths as well, but wants one packed tensor and
+is three times slower for large ones.)"""
+
+import ctypes
+from ctypes import byref, c_char, c_void_p
+from datetime import timedelta
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .._library import (BROKEN, EXPLAIN, LATE, LEAVE, OK, POST, TEST, WAIT, GroupOps, check,
+                        library)
+
+_TAG = 0x7E45  # of every message; those of a pair of ranks stay in order
+_MOST_VIEWS = 4096
+
+
+def members(process_group: Optional[Any]) -> List[int]:
+    """The ranks of a process group as numbers of the whole world."""
+    if process_group is None:
+        return list(range(dist.get_world_size()))
+    return [dist.distributed_c10d.get_global_rank(process_group, rank)
+            for rank in range(dist.get_world_size(process_group))]
+
+
+def own_group(process_group: Optional[Any], seconds: float) -> Any:
+    """A gloo group of the same ranks that nobody else uses: collective over the whole world."""
+    if not dist.is_available() or not dist.is_initialized():
+        raise RuntimeError("torch.distributed is not initialised: call init_process_group first")
+    return dist.new_group(members(process_group), timeout=timedelta(seconds=seconds),
+                          backend="gloo")
+
+
+class Group:
+    """A seat (terse_group) over a gloo process group. Belongs to one thread at a time."""
+
+    def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0) -> None:
+        self._carrier = process_group
+        self._ranks = list(ranks)
+        self.rank = dist.get_rank(process_group)
+        self.workers = len(self._ranks)
+        self._under_way: Dict[int, List[Tuple[Any, int]]] = {}
+        self._views: Dict[Tuple[int, int], torch.Tensor] = {}
+        self._why = ctypes.create_string_buffer(200)
+        self._seconds = seconds
+        # ctypes keeps no reference to what it has handed to C.
+        self._ops = GroupOps(ctypes.sizeof(GroupOps), POST(self._post), TEST(self._test),
+                             WAIT(self._wait), LEAVE(self._abandon), LEAVE(),
+                             EXPLAIN(self._explain))
+        self.handle = c_void_p()
+        check(library().group_callbacks(byref(self._ops), None, self.rank, self.workers,
+                                        byref(self.handle)))
+        check(library().group_deadline(self.handle, seconds))
+
+    def close(self) -> None:
+        """Leaves: whoever waits for this worker learns it."""
+        if self.handle:
+            library().group_destroy(self.handle)
+            self.handle = c_void_p()
+
+    def _view(self, address: int, length: int) -> torch.Tensor:
+        """The bytes at an address as a tensor. The library uses the same buffers in every step."""
+        view = self._views.get((address, length))
+        if view is None:
+            if len(self._views) >= _MOST_VIEWS:
+                self._views.clear()
+            view = torch.frombuffer((c_char * length).from_address(address), dtype=torch.uint8)
+            self._views[(address, length)] = view
+        return view
+
+    def _failed(self, why: Exception, rank: int, blamed: Any) -> int:
+        text = str(why).replace("\n", " ")
+        blamed[0] = rank
+        self._why.value = text.encode("ascii", "replace")[:190]
+        return LATE if "imed out" in text or "imeout" in text else BROKEN
+
+    def _post(self, _context: Any, slot: int, swap: Any, blamed: Any) -> int:
+        rank = -1
+        try:
+            sides, works = swap.contents, []
+            for rank, peer in enumerate(self._ranks):
+                length = sides.recv_len[rank]
+                if rank != self.rank and length:
+                    into = self._view(sides.recv_at[rank], length)
+                    works.append((dist.irecv(into, peer, group=self._carrier, tag=_TAG), rank))
+            for rank, peer in enumerate(self._ranks):
+                length = sides.send_len[rank]
+                if rank != self.rank and length:
+                    what = self._view(sides.send_at[rank], length)
+                    works.append((dist.isend(what, peer, group=self._carrier, tag=_TAG), rank))
+            self._under_way[slot] = works
+            return OK
+        except Exception as why:  # nothing may pass through C
+            return self._failed(why, rank, blamed)
+
+    def _finish(self, slot: int, limit: timedelta, blamed: Any) -> int:
+        rank = -1
+        try:
+            for work, rank in self._under_way.get(slot, ()):
+                work.wait(limit)
+            self._under_way.pop(slot, None)
+            return OK
+        except Exception as why:
+            return self._failed(why, rank, blamed)
+
+    def _wait(self, _context: Any, slot: int, nanoseconds: int, blamed: Any) -> int:
+        return self._finish(slot, timedelta(microseconds=max(1000, nanoseconds // 1000)), blamed)
+
+    def _test(self, _context: Any, slot: int, done: Any, blamed: Any) -> int:
+        """gloo cannot be asked without waiting, so this one waits."""
+        status = self._finish(slot, timedelta(seconds=self._seconds), blamed)
+        done[0] = int(status == OK)
+        return status
+
+    def _abandon(self, _context: Any) -> None:
+        # gloo may still write into their buffers: they are kept alive, not waited for.
+        self._left = list(self._under_way.values())
+
+    def _explain(self, _context: Any) -> int:
+        return ctypes.addressof(self._why)

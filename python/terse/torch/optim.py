@@ -1,0 +1,231 @@
+"""Optimizers that own their communication: methods whose answer is not a gradient.
+
+Use them with a plain model on every rank (no DistributedDataParallel, or its no_sync):
+
+    optimizer = terse.torch.optim.Signum(model.parameters(), lr=1e-4)
+    loss.backward()
+    optimizer.step()          # says, hears, agrees, updates: the same weights on every rank
+
+The parameters become views of one flat buffer, which the library updates in place. Every step is
+the step of the method of the same name in C, bit for bit. Buffers of the model (batch norm) are not
+touched: they stay each rank's own."""
+
+import threading
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+
+from .._library import MethodReport, TerseError
+from .._method import Method, Totals, try_spec
+from . import _report, _state
+from ._spec import agree
+from .group import Group, members, own_group
+
+
+def _parameters(given: Any) -> Tuple[List[str], List[torch.Tensor]]:
+    """Names and parameters, from parameters or from (name, parameter) pairs."""
+    names, found = [], []
+    for index, entry in enumerate(given):
+        if isinstance(entry, dict):
+            raise ValueError("one group of parameters: a step of all is one message")
+        name, parameter = entry if isinstance(entry, tuple) else ("p%d" % index, entry)
+        if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
+            raise ValueError("terse.torch.optim works on float32 parameters on the CPU; %s is %s "
+                             "on %s" % (name, parameter.dtype, parameter.device))
+        names.append(name)
+        found.append(parameter)
+    if not found:
+        raise ValueError("there are no parameters")
+    return names, found
+
+
+class Spec(torch.optim.Optimizer):
+    """Any method of the library by its spec: Spec(model.parameters(), "def:ratio=64", lr=0.05).
+
+    params          parameters, or model.named_parameters()
+    lr              learning rate; schedulers of torch.optim.lr_scheduler may change it
+    seed, steps     of every draw; the number of steps, which DQ-SGD's budget needs
+    threads         of codecs and passes
+    timeout         seconds until a worker counts as late
+    process_group   the ranks that train together; all by default
+
+    Made on every rank in the same order. The weights of rank 0 become everybody's."""
+
+    def __init__(self, params: Any, spec: str, *, lr: float, seed: int = 0, steps: int = 0,
+                 threads: int = 1, timeout: float = 60.0,
+                 process_group: Optional[Any] = None) -> None:
+        self._carrier = own_group(process_group, timeout)
+        failure, names, found = None, [], []
+        self.spec = str(spec)
+        try:
+            self.spec = try_spec(spec, steps=steps)
+            names, found = _parameters(params)
+        except (ValueError, TerseError) as why:
+            failure = why
+        self.tensors = [(name, tuple(p.shape)) for name, p in zip(names, found)]
+        agree(self._carrier, {"spec": self.spec, "seed": seed, "number of steps": steps,
+                              "parameters": self.tensors}, failure, "optimizer")
+        super().__init__(found, {"lr": lr})
+        self._seed = seed
+        ranks = members(process_group)
+        self.rank, self.workers = dist.get_rank(self._carrier), len(ranks)
+        self.weights = torch.cat([p.detach().reshape(-1) for p in found])
+        dist.broadcast(self.weights, ranks[0], group=self._carrier)
+        self._gradient = torch.zeros_like(self.weights)
+        self._group = Group(self._carrier, ranks, timeout)
+        self.method = Method(self.spec, self._group, self.tensors, self.weights.data_ptr(),
+                             seed=seed, steps=steps, threads=threads)
+        self._lr: Optional[float] = None
+        self._totals = Totals()
+        self._lock = threading.Lock()
+        self.last: Optional[MethodReport] = None
+        point = self.method.point
+        self._point = self.weights if point == self.weights.data_ptr() else \
+            _state.tensor_at(point, self.weights.numel())
+        self._attach(self._point)
+
+    # ---- the flat buffers ----
+
+    def _all(self) -> Iterator[Tuple[torch.Tensor, slice]]:
+        at = 0
+        for parameter in self.param_groups[0]["params"]:
+            yield parameter, slice(at, at + parameter.numel())
+            at += parameter.numel()
+
+    def _attach(self, flat: torch.Tensor) -> None:
+        """Makes the model's parameters views of a flat buffer."""
+        for parameter, where in self._all():
+            parameter.data = flat[where].view(parameter.shape)
+
+    def _gather(self) -> None:
+        for parameter, where in self._all():
+            if parameter.grad is None:
+                self._gradient[where].zero_()
+            else:
+                self._gradient[where].copy_(parameter.grad.reshape(-1))
+
+    # ---- torch.optim.Optimizer ----
+
+    @torch.no_grad()
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """One step of all ranks. A gradient that is not finite on one rank skips it on all
+        (`last.exchange.skipped`). GroupError, MismatchError: the group is dead."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if not self._lock.acquire(blocking=False):
+            raise RuntimeError("another thread is inside step(): ranks would no longer know which "
+                               "step is whose")
+        try:
+            lr = float(self.param_groups[0]["lr"])
+            if lr != self._lr:
+                self.method.set_lr(lr)
+                self._lr = lr
+            self._gather()
+            self.last = self.method.step(self._gradient.data_ptr())
+            self._totals.add(self.last)
+        except TerseError:
+            self._group.close()  # the others learn at once
+            raise
+        finally:
+            self._lock.release()
+        return loss
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Drops gradients rather than filling them with zeros: they are copied once anyway."""
+        super().zero_grad(set_to_none=set_to_none)
+
+    # ---- the result ----
+
+    @contextmanager
+    def deployed(self) -> Iterator[None]:
+        """Inside, the model holds the weights to evaluate and to save (DEF: x_A = x - mean e), not
+        those at which gradients are taken. Collective: every rank enters it."""
+        out = torch.empty_like(self.weights)
+        self.method.deploy(out.data_ptr())
+        self._attach(out)
+        try:
+            yield
+        finally:
+            self._attach(self._point)
+
+    def report(self) -> "_report.Report":
+        """Bytes said, dense bytes, times smaller, milliseconds per station, and parameters."""
+        return _report.Report(self.spec, self._totals.as_dict(), self)
+
+    # ---- state ----
+
+    def _mask_of(self, tensors: Any) -> torch.Tensor:
+        return _state.owned(tensors, self.rank, self.workers, "combine=server" in self.spec)
+
+    def state_dict(self) -> Dict[str, Any]:
+        """This rank's own state, with the weights: a model's state_dict holds the point at which
+        gradients are taken, which may be another one."""
+        held = super().state_dict()
+        held["terse_state"] = {
+            "terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.rank,
+            "workers": self.workers, "tensors": self.tensors, "weights": self.weights.clone(),
+            "parts": _state.read_parts(self.method)}
+        return held
+
+    def load_state_dict(self, saved: Dict[str, Any]) -> None:
+        """On every rank, between the same steps."""
+        self._load(saved["terse_state"])
+        super().load_state_dict({name: saved[name] for name in ("state", "param_groups")})
+        self._lr = None
+
+    def _load(self, saved: Dict[str, Any]) -> None:
+        for name, mine in (("spec", self.spec), ("seed", self._seed), ("rank", self.rank),
+                           ("workers", self.workers), ("tensors", self.tensors)):
+            if saved.get(name) != mine:
+                raise ValueError("the state was saved with %s %r, this one has %r"
+                                 % (name, saved.get(name), mine))
+        self.weights.copy_(saved["weights"])
+        _state.write_parts(self.method, saved["parts"])
+
+    def close(self) -> None:
+        """Leaves the group; the model keeps the weights."""
+        self._attach(self.weights)
+        self.method.close()
+        self._group.close()
+
+
+class Signum(Spec):
+    """Signum with majority vote: the sign of the majority of the workers' momenta (Bernstein et
+    al., 2018 and 2019). One bit an element each way. momentum=0 is signSGD."""
+
+    def __init__(self, params: Any, lr: float = 1e-4, momentum: float = 0.9,
+                 weight_decay: float = 0.0, *, tie: str = "coin", zero: str = "coin",
+                 **others: Any) -> None:
+        super().__init__(params, "signum:lr=%r,beta=%r,wd=%r,tie=%s,zero=%s"
+                         % (lr, momentum, weight_decay, tie, zero), lr=lr, **others)
+
+
+class DEF(Spec):
+    """Detached error feedback over random blocks (Xu and Huang, 2022): `ratio` times fewer bytes.
+    The model's parameters are the detached point w = x - lam * e, which differs between ranks;
+    evaluate and save inside `with optimizer.deployed():`, at x_A = x - mean e."""
+
+    def __init__(self, params: Any, lr: float = 0.05, momentum: float = 0.9, lam: float = 0.3,
+                 ratio: float = 64, weight_decay: float = 0.0, *, min: int = 0,
+                 **others: Any) -> None:
+        super().__init__(params, "def-a:lr=%r,momentum=%r,lambda=%r,ratio=%r,wd=%r,min=%d"
+                         % (lr, momentum, lam, ratio, weight_decay, min), lr=lr, **others)
+
+
+class QAdam(Spec):
+    """Quantized Adam with error feedback (Chen, Shen, Huang, Liu, 2021): steps of 2 kg + 3 levels
+    go up, weights of 2^(kx+1) + 1 levels come back. Every rank owns a slice of the weights in full
+    precision; the model holds the quantized ones. kx=0 leaves weights unquantized."""
+
+    def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
+                 kg: int = 2, kx: int = 8, *, v0: float = 1e-8, weight_decay: float = 0.0,
+                 min: int = 0, **others: Any) -> None:
+        super().__init__(params, "qadam:lr=%r,beta1=%r,beta2=%r,kg=%d,kx=%d,v0=%r,wd=%r,min=%d"
+                         % (lr, betas[0], betas[1], kg, kx, v0, weight_decay, min), lr=lr, **others)
+
+
+__all__ = ["Spec", "Signum", "DEF", "QAdam"]

@@ -1,0 +1,24 @@
+/* The diagonal quadratic of the experiments on DEF, and those on what DEF is made of. */
+#ifndef RPR_DEF_H
+#define RPR_DEF_H
+
+#include "descent.h"
+
+enum { RPR_DEF_DIM = 2048, RPR_DEF_WORKERS = 8 };
+
+struct rpr_def_toy {
+    float curvature[RPR_DEF_DIM];
+    float start[RPR_DEF_DIM];
+};
+
+void rpr_def_problem(struct rpr_sheet *sheet, const char *experiment, struct rpr_def_toy *toy);
+
+/* A run on it, but for the spec. */
+struct rpr_descent rpr_def_run(struct rpr_sheet *sheet, const char *experiment, uint64_t repeat,
+                               const struct rpr_def_toy *toy, uint64_t steps);
+
+rpr_experiment rpr_def_trade_off; /* how far gradients are taken from x - mean e */
+rpr_experiment rpr_def_average;   /* x is a moving average of x - mean e */
+rpr_experiment rpr_def_follows;   /* with lambda = 1 that follows SGD exactly */
+
+#endif

@@ -1,0 +1,218 @@
+/* Quantized Adam with error feedback (Chen, Shen, Huang, Liu, ACM TIST 2021). */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "descent.h"
+
+/* d = 200, curvatures from 1 to 0.01, 8 workers, noise 0.1, alpha_t = 0.05 / sqrt t,
+ * theta_t = 1 - 1/(t+9), v0 = 1e-5. The optimum is N(0, I): near 0 a grid as wide as the largest
+ * weight would shrink with the weights, and there would be no floor. */
+enum { DIM = 200, WORKERS = 8, STEPS = 8000, TAIL = 800, POINTS = 201, EVERY = 40 };
+
+#define COMMON "lr=0.05,schedule=sqrt,beta1=0.9,rates=theory,theta=1,shift=9,v0=1e-5"
+
+/* full; with memory kg 0..3; without kg 0..3; kx 1, 2, 4, ... 12 at kg 2 */
+enum { FULL, WITH, WITHOUT = WITH + 4, GRIDS = WITHOUT + 4, KX_COUNT = 7, RUNS = GRIDS + KX_COUNT };
+
+static const unsigned kx_of[KX_COUNT] = {1, 2, 4, 6, 8, 10, 12};
+
+struct bench {
+    float curvature[DIM];
+    float optimum[DIM];
+    float start[DIM]; /* 0 */
+    struct rpr_descent run[RUNS];
+    double loss[RUNS][STEPS + 1];
+};
+
+static void write_spec(char *out, size_t cap, size_t index)
+{
+    if (index == FULL) /* every step a warm-up step: nothing is quantized */
+        (void)snprintf(out, cap, "qadam:%s,kx=0,warmup=%d", COMMON, STEPS);
+    else if (index < WITHOUT)
+        (void)snprintf(out, cap, "qadam:%s,kx=0,kg=%zu", COMMON, index - WITH);
+    else if (index < GRIDS)
+        (void)snprintf(out, cap, "qadam:%s,kx=0,kg=%zu,memory=none", COMMON, index - WITHOUT);
+    else
+        (void)snprintf(out, cap, "qadam:%s,kg=2,kx=%u", COMMON, kx_of[index - GRIDS]);
+}
+
+static void plan(struct rpr_sheet *sheet, struct bench *bench)
+{
+    struct rpr_random random = rpr_random(sheet->seed, "qadam/optimum", 0);
+    rpr_normals(&random, DIM, bench->optimum);
+    for (size_t i = 0; i < DIM; i++)
+        bench->curvature[i] = (float)(1 - 0.99 * (double)i / (DIM - 1));
+    for (size_t i = 0; i < RUNS; i++) {
+        bench->run[i] = (struct rpr_descent){.workers = WORKERS,
+                                             .count = DIM,
+                                             .curvature = bench->curvature,
+                                             .optimum = bench->optimum,
+                                             .deviation = 0.1f,
+                                             .start = bench->start,
+                                             .steps = STEPS,
+                                             .tail = TAIL,
+                                             .random = rpr_random(sheet->seed, "qadam/run", i),
+                                             .seed = sheet->seed,
+                                             .loss = bench->loss[i]};
+        write_spec(bench->run[i].spec, sizeof bench->run[i].spec, i);
+    }
+}
+
+static void claim_memory(struct rpr_sheet *sheet, const struct bench *bench)
+{
+    double worst = 0;
+    for (size_t kg = 0; kg < 4; kg++)
+        worst = fmax(worst, bench->run[WITH + kg].final / bench->run[FULL].final);
+    rpr_claim(sheet, "ef-full", worst, RPR_AT_MOST, 1.5,
+              "with error feedback kg = 0..3 (2 to 4 bits) ends where full precision ends: loss "
+              "over its, the worst");
+    rpr_claim(sheet, "no-ef", bench->run[WITHOUT].final / bench->run[WITH].final, RPR_AT_LEAST, 2,
+              "kg = 0 (2 bits): loss without error feedback over loss with it");
+}
+
+static void claim_floor(struct rpr_sheet *sheet, const struct bench *bench)
+{
+    const struct rpr_descent *const grid = &bench->run[GRIDS];
+    double least = INFINITY;
+    double fine = 0;
+    for (size_t i = 1; i < KX_COUNT; i++) {
+        if (kx_of[i] <= 6)
+            least = fmin(least, grid[i - 1].final / grid[i].final);
+        if (kx_of[i] >= 10)
+            fine = fmax(fine, grid[i].final / bench->run[FULL].final);
+    }
+    rpr_claim(sheet, "floor-falls", least, RPR_AT_LEAST, 1.5,
+              "weights on a grid of kx = 1, 2, 4, 6: each finer grid divides the floor by at "
+              "least");
+    rpr_claim(sheet, "floor-gone", fine, RPR_AT_MOST, 1.5,
+              "weights on a grid of kx = 10, 12: loss over full precision's, the worst");
+}
+
+static void show_runs(struct rpr_sheet *sheet, const struct bench *bench)
+{
+    static const struct {
+        size_t run;
+        const char *name;
+    } shown[] = {{FULL, "full precision"},
+                 {WITH, "kg 0"},
+                 {WITH + 2, "kg 2"},
+                 {WITHOUT, "kg 0, no memory"},
+                 {WITHOUT + 2, "kg 2, no memory"}};
+    rpr_chart(sheet, &(struct rpr_axes){"error-feedback", "Steps on a log grid of 2 kg + 3 levels",
+                                        "round", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        double thin[POINTS];
+        rpr_thin(bench->loss[shown[i].run], STEPS, EVERY, thin);
+        rpr_line(sheet, thin, "%s", shown[i].name);
+    }
+    rpr_chart(sheet, &(struct rpr_axes){"weights", "Weights on a grid of 2^(kx+1) + 1 levels",
+                                        "round", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
+    for (size_t i = 0; i < KX_COUNT; i++) {
+        double thin[POINTS];
+        rpr_thin(bench->loss[GRIDS + i], STEPS, EVERY, thin);
+        rpr_line(sheet, thin, "kx %u", kx_of[i]);
+    }
+}
+
+static void show_ends(struct rpr_sheet *sheet, const struct bench *bench)
+{
+    const double kg[4] = {0, 1, 2, 3};
+    double end[3][4];
+    double kx[KX_COUNT];
+    double floor_of[2][KX_COUNT];
+    for (size_t i = 0; i < 4; i++) {
+        end[0][i] = bench->run[FULL].final;
+        end[1][i] = bench->run[WITH + i].final;
+        end[2][i] = bench->run[WITHOUT + i].final;
+    }
+    for (size_t i = 0; i < KX_COUNT; i++) {
+        kx[i] = kx_of[i];
+        floor_of[0][i] = bench->run[FULL].final;
+        floor_of[1][i] = bench->run[GRIDS + i].final;
+    }
+    rpr_chart(sheet, &(struct rpr_axes){"kg", "Where it ends, with and without error feedback",
+                                        "kg", "loss", RPR_LOG_Y | RPR_MARKS, 4, kg, 0});
+    rpr_line(sheet, end[0], "full precision");
+    rpr_line(sheet, end[1], "with error feedback");
+    rpr_line(sheet, end[2], "without");
+    rpr_chart(sheet, &(struct rpr_axes){"kx", "The floor of quantized weights", "kx", "loss",
+                                        RPR_LOG_Y | RPR_MARKS, KX_COUNT, kx, 0});
+    rpr_line(sheet, floor_of[0], "full precision");
+    rpr_line(sheet, floor_of[1], "quantized weights, kg 2");
+}
+
+static void descents(struct rpr_sheet *sheet)
+{
+    struct bench *const bench = rpr_room(sheet, 1, sizeof *bench);
+    if (!bench)
+        return;
+    plan(sheet, bench);
+    rpr_descend(sheet, bench->run, RUNS);
+    if (sheet->status == TERSE_OK) {
+        claim_memory(sheet, bench);
+        claim_floor(sheet, bench);
+        show_runs(sheet, bench);
+        show_ends(sheet, bench);
+    }
+    free(bench);
+}
+
+/* ---- bytes ---- */
+
+enum { WIDE = 100000, WIDE_STEPS = 3, WIDTHS = 6 };
+
+static const unsigned width_kx[WIDTHS] = {2, 4, 6, 8, 10, 12};
+
+/* What a worker says and hears, against dense, beside (bits(kg) + kx + 2) / 64. */
+static void traffic(struct rpr_sheet *sheet)
+{
+    struct rpr_descent run[WIDTHS];
+    float *const start = rpr_room(sheet, WIDE, sizeof *start);
+    double kx[WIDTHS];
+    double measured[WIDTHS];
+    double formula[WIDTHS];
+    double worst = 0;
+    if (!start)
+        return;
+    struct rpr_random random = rpr_random(sheet->seed, "qadam/traffic", 0);
+    rpr_normals(&random, WIDE, start);
+    for (size_t i = 0; i < WIDTHS; i++) {
+        run[i] = (struct rpr_descent){.workers = WORKERS,
+                                      .count = WIDE,
+                                      .deviation = 0.1f,
+                                      .start = start,
+                                      .steps = WIDE_STEPS,
+                                      .random = random,
+                                      .seed = sheet->seed,
+                                      .together = i > 0};
+        (void)snprintf(run[i].spec, sizeof run[i].spec, "qadam:kg=2,kx=%u", width_kx[i]);
+    }
+    rpr_descend(sheet, run, WIDTHS);
+    for (size_t i = 0; i < WIDTHS; i++) {
+        kx[i] = width_kx[i];
+        measured[i] = (double)(run[i].said_len + run[i].heard_len) / (2 * (double)run[i].dense_len);
+        formula[i] = (3.0 + kx[i] + 2) / 64;
+        worst = fmax(worst, fabs(measured[i] / formula[i] - 1));
+    }
+    rpr_claim(sheet, "traffic", worst, RPR_AT_MOST, 0.02,
+              "bytes both ways over dense, d = 100,000, 8 workers, kg = 2, kx = 2..12: relative "
+              "difference from (3 + kx+2) / 64");
+    rpr_claim(sheet, "traffic-saved", 1 / measured[3], RPR_AT_LEAST, 4.8,
+              "kg = 2, kx = 8: dense bytes over what is said and heard");
+    rpr_chart(sheet, &(struct rpr_axes){"traffic", "Bytes both ways, as a share of dense", "kx",
+                                        "share of dense", RPR_MARKS, WIDTHS, kx, 0});
+    rpr_line(sheet, measured, "measured");
+    rpr_line(sheet, formula, "(3 + kx+2) / 64");
+    free(start);
+}
+
+static rpr_experiment *const experiments[] = {descents, traffic, NULL};
+
+const struct rpr_plan rpr_qadam = {
+    .paper = "qadam",
+    .title = "quantized Adam with error feedback",
+    .citation = "Chen, Shen, Huang, Liu, Quantized Adam with Error Feedback, ACM TIST 2021",
+    .experiments = experiments,
+};

@@ -1,0 +1,385 @@
+/* Workers that are threads of their own: bucket by bucket as in one step, and settings that differ.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "exchange/workers.h"
+#include "method/subjects.h"
+
+#define WORKERS 3u
+#define STEPS 4u
+
+/* In which order tensors are posted, and how many at once. */
+enum order { WHOLE, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, ORDERS };
+
+struct scene {
+    const char *spec;
+    enum order order;
+    int poisoned; /* rank 1's gradient in step 2 is not finite, in the bucket that is posted last */
+    uint64_t hash[WORKERS];
+};
+
+static void gradient_of(uint32_t rank, uint64_t step, float *out, size_t count)
+{
+    struct test_random random = {1000003 + rank * 100019 + step * 7 + 1};
+    test_fill(&random, TEST_NORMAL, out, count);
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static uint64_t hash_of(terse_method *method, const float *weights, size_t count)
+{
+    uint64_t hash = mix(UINT64_C(14695981039346656037), weights, count * sizeof(float));
+    terse_state state;
+    for (uint32_t i = 0; terse_method_state(method, i, &state) == TERSE_OK; i++)
+        if (strcmp(state.name, "factors") != 0) /* a bucket has its own */
+            hash = mix(hash, state.bytes, state.len);
+    return hash;
+}
+
+static terse_status step(enum order order, terse_method *method, const float *gradient,
+                         uint32_t tensors, terse_method_report *report, terse_fault *fault)
+{
+    terse_status status = TERSE_OK;
+    const uint32_t half = tensors / 2;
+    switch (order) {
+    case WHOLE:
+    case ORDERS: return terse_method_step(method, gradient, report, fault);
+    case FORWARD:
+        for (uint32_t t = 0; t < tensors && status == TERSE_OK; t++)
+            status = terse_method_post(method, gradient, t, 1, fault);
+        break;
+    case BACKWARD:
+        for (uint32_t t = tensors; t-- > 0 && status == TERSE_OK;)
+            status = terse_method_post(method, gradient, t, 1, fault);
+        break;
+    case PAIRS:
+        for (uint32_t t = tensors; t > 0 && status == TERSE_OK; t -= t > 1 ? 2 : 1)
+            status = terse_method_post(method, gradient, t > 1 ? t - 2 : 0, t > 1 ? 2 : 1, fault);
+        break;
+    case MIDDLE_FIRST:
+        status = terse_method_post(method, gradient, half, tensors - half, fault);
+        if (status == TERSE_OK)
+            status = terse_method_post(method, gradient, 0, half, fault);
+        break;
+    }
+    return status == TERSE_OK ? terse_method_finish(method, gradient, report, fault) : status;
+}
+
+/* The step that is skipped, once with the poison, then without. */
+static const char *poison(const struct scene *scene, terse_group *seat, terse_method *method,
+                          float *gradient, const float *weights, size_t count, uint32_t tensors)
+{
+    const uint64_t before = hash_of(method, weights, count);
+    const size_t at = scene->order == FORWARD ? count - 1 : 0; /* in the last bucket */
+    const float kept = gradient[at];
+    terse_method_report report = {0};
+    terse_fault fault = {0};
+    if (terse_group_rank(seat) == 1)
+        gradient[at] = NAN;
+    const terse_status status = step(scene->order, method, gradient, tensors, &report, &fault);
+    gradient[at] = kept;
+    if (status != TERSE_OK || report.exchange.skipped != TERSE_NOT_FINITE ||
+        report.exchange.skipped_by != 1) {
+        (void)snprintf(fault.text, sizeof fault.text, "skipped %d by %d",
+                       (int)report.exchange.skipped, (int)report.exchange.skipped_by);
+        return complain(seat, scene->spec, status, &fault);
+    }
+    if (hash_of(method, weights, count) != before) {
+        (void)snprintf(fault.text, sizeof fault.text, "a skipped step has left a trace");
+        return complain(seat, scene->spec, status, &fault);
+    }
+    return NULL;
+}
+
+static const char *train(terse_group *seat, void *context)
+{
+    struct scene *const scene = context;
+    const uint32_t rank = terse_group_rank(seat);
+    terse_layout *const layout = subject_layout();
+    const uint32_t tensors = terse_layout_tensors(layout);
+    const size_t count = (size_t)terse_layout_count(layout);
+    const terse_method_options options = {
+        .size = sizeof options, .seed = 9, .steps = 60, .compare_every = 1};
+    float *const weights = test_floats(count);
+    float *const gradient = test_floats(count);
+    terse_method *method = NULL;
+    terse_fault fault = {0};
+    const char *bad = NULL;
+    terse_status status =
+        terse_method_create(scene->spec, seat, layout, weights, &options, &method, &fault);
+    for (uint64_t s = 0; s < STEPS && status == TERSE_OK && !bad; s++) {
+        gradient_of(rank, s, gradient, count);
+        if (scene->poisoned && s == 2)
+            bad = poison(scene, seat, method, gradient, weights, count, tensors);
+        if (!bad)
+            status = step(scene->order, method, gradient, tensors, NULL, &fault);
+    }
+    if (status != TERSE_OK && !bad)
+        bad = complain(seat, scene->spec, status, &fault);
+    if (!bad)
+        scene->hash[rank] = hash_of(method, weights, count);
+    terse_method_destroy(method);
+    terse_layout_destroy(layout);
+    free(weights);
+    free(gradient);
+    return bad;
+}
+
+static int takes_buckets(const char *spec)
+{
+    return !strstr(spec, "clip=") && !strstr(spec, "every=");
+}
+
+static void buckets_change_nothing(void **unused)
+{
+    const char *spec;
+    (void)unused;
+    for (uint32_t s = 0; (spec = subject(s)) != NULL; s++) {
+        struct scene whole = {.spec = spec, .order = WHOLE};
+        workers_run(WORKERS, train, &whole);
+        for (int order = FORWARD; order < ORDERS && takes_buckets(spec); order++) {
+            struct scene parts = {.spec = spec, .order = (enum order)order};
+            workers_run(WORKERS, train, &parts);
+            if (memcmp(whole.hash, parts.hash, sizeof whole.hash) != 0)
+                fail_msg("%s: other bits with buckets in order %d", spec, order);
+        }
+    }
+}
+
+/* PowerSGD's factors are a hint: a step that is taken back forgets them, on all workers alike. */
+static int keeps_factors(const char *spec)
+{
+    return strstr(spec, "powersgd") || strstr(spec, "low-rank");
+}
+
+/* Poison in the bucket that comes last: what the others have already said is taken back. */
+static void late_poison_leaves_no_trace(void **unused)
+{
+    const char *spec;
+    (void)unused;
+    for (uint32_t s = 0; (spec = subject(s)) != NULL; s++) {
+        struct scene clean = {.spec = spec, .order = WHOLE};
+        if (!takes_buckets(spec))
+            continue;
+        workers_run(WORKERS, train, &clean);
+        for (int order = FORWARD; order <= BACKWARD; order++) {
+            struct scene parts = {.spec = spec, .order = (enum order)order, .poisoned = 1};
+            workers_run(WORKERS, train, &parts);
+            if (!keeps_factors(spec) && memcmp(clean.hash, parts.hash, sizeof clean.hash) != 0)
+                fail_msg("%s: after a late skip it goes on differently, order %d", spec, order);
+        }
+    }
+}
+
+static void buckets_are_refused_where_the_whole_is_needed(void **unused)
+{
+    static const char *const specs[] = {"dense:clip=1", "dense:every=2"};
+    (void)unused;
+    for (int s = 0; s < 2; s++) {
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = specs[s], .workers = 1, .count = 5});
+        terse_fault fault = {0};
+        assert_int_equal(terse_method_post(crew.method[0], crew.gradient[0], 0, 1, &fault),
+                         TERSE_BAD_ARGUMENT);
+        assert_non_null(strstr(fault.text, "all of the gradient"));
+        assert_int_equal(terse_method_finish(crew.method[0], crew.gradient[0], NULL, &fault),
+                         TERSE_BAD_ARGUMENT);
+        crew_step(&crew); /* and it still works */
+        crew_free(&crew);
+    }
+}
+
+/* ---- what is deployed ---- */
+
+/* x - mean e, the same on all workers and as those see it who know all memories. */
+struct deployment {
+    float *out[WORKERS];
+    float *weights[WORKERS];
+    float *memory[WORKERS];
+    size_t count;
+};
+
+static const char *deploy(terse_group *seat, void *context)
+{
+    struct deployment *const deployment = context;
+    const uint32_t rank = terse_group_rank(seat);
+    const size_t count = deployment->count;
+    float *const gradient = test_floats(count);
+    terse_layout *layout = NULL;
+    terse_method *method = NULL;
+    terse_fault fault = {0};
+    terse_state state = {0};
+    terse_status status = terse_layout_vector(count, &layout);
+    if (status == TERSE_OK)
+        status = terse_method_create("def-a:ratio=5", seat, layout, deployment->weights[rank], NULL,
+                                     &method, &fault);
+    for (uint64_t s = 0; s < STEPS && status == TERSE_OK; s++) {
+        gradient_of(rank, s, gradient, count);
+        status = terse_method_step(method, gradient, NULL, &fault);
+    }
+    if (status == TERSE_OK)
+        status = terse_method_deploy(method, deployment->out[rank], &fault);
+    for (uint32_t i = 0; status == TERSE_OK && terse_method_state(method, i, &state) == TERSE_OK;
+         i++)
+        if (strcmp(state.name, "memory") == 0)
+            memcpy(deployment->memory[rank], state.bytes, state.len);
+    terse_method_destroy(method);
+    terse_layout_destroy(layout);
+    free(gradient);
+    return status == TERSE_OK ? NULL : complain(seat, "deploy", status, &fault);
+}
+
+static void all_deploy_the_same_point(void **unused)
+{
+    struct deployment deployment = {.count = 200};
+    (void)unused;
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        deployment.out[r] = test_floats(200);
+        deployment.weights[r] = test_floats(200);
+        deployment.memory[r] = test_floats(200);
+    }
+    workers_run(WORKERS, deploy, &deployment);
+    for (size_t i = 0; i < 200; i++) {
+        double kept = 0;
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            kept += (double)deployment.memory[r][i] / WORKERS;
+            assert_true(deployment.out[r][i] == deployment.out[0][i]);
+        }
+        close_to((double)deployment.out[0][i], (double)deployment.weights[0][i] - kept, 1e-6, "x_A",
+                 i);
+    }
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        free(deployment.out[r]);
+        free(deployment.weights[r]);
+        free(deployment.memory[r]);
+    }
+}
+
+/* ---- a worker that leaves ---- */
+
+struct leaving {
+    const char *spec;
+    terse_method *method[WORKERS]; /* outlive the group */
+    float *weights[WORKERS];
+    float *gradient[WORKERS];
+};
+
+static const char *leave(terse_group *seat, void *context)
+{
+    struct leaving *const leaving = context;
+    const uint32_t rank = terse_group_rank(seat);
+    float *const weights = leaving->weights[rank];
+    float *const gradient = leaving->gradient[rank];
+    float before[120];
+    terse_layout *layout = NULL;
+    terse_fault fault = {0};
+    if (terse_group_deadline(seat, 0.5) != TERSE_OK || terse_layout_vector(120, &layout))
+        return "no deadline or layout";
+    terse_status status = terse_method_create(leaving->spec, seat, layout, weights, NULL,
+                                              &leaving->method[rank], &fault);
+    terse_layout_destroy(layout);
+    for (uint64_t s = 0; s < 2 && status == TERSE_OK; s++) {
+        gradient_of(rank, s, gradient, 120);
+        status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
+    }
+    if (status != TERSE_OK)
+        return complain(seat, leaving->spec, status, &fault);
+    if (rank == WORKERS - 1)
+        return NULL;
+    memcpy(before, weights, sizeof before);
+    status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
+    if (status != TERSE_LATE && status != TERSE_BROKEN)
+        return complain(seat, "who left is not missed", status, &fault);
+    if (memcmp(before, weights, sizeof before) != 0)
+        return complain(seat, "weights have changed", status, &fault);
+    status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
+    return status == TERSE_BROKEN ? NULL : complain(seat, "goes on", status, &fault);
+}
+
+static void who_leaves_is_missed(void **unused)
+{
+    static const char *const specs[] = {"def", "qadam", "signum", "topk", "powersgd"};
+    (void)unused;
+    for (int s = 0; s < 5; s++) {
+        struct leaving leaving = {.spec = specs[s]};
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            leaving.weights[r] = test_floats(120);
+            leaving.gradient[r] = test_floats(120);
+        }
+        workers_run(WORKERS, leave, &leaving);
+        for (uint32_t r = 0; r < WORKERS; r++) {
+            terse_method_destroy(leaving.method[r]);
+            free(leaving.weights[r]);
+            free(leaving.gradient[r]);
+        }
+    }
+}
+
+/* ---- settings that differ ---- */
+
+struct difference {
+    const char *spec[2]; /* of rank 0 and the others; of the last rank */
+    uint64_t steps[2];
+    uint64_t seed[2];
+    float weight[2];
+    const char *why;
+};
+
+static const char *disagree(terse_group *seat, void *context)
+{
+    const struct difference *const difference = context;
+    const int last = terse_group_rank(seat) == WORKERS - 1;
+    const terse_method_options options = {
+        .size = sizeof options, .steps = difference->steps[last], .seed = difference->seed[last]};
+    float weights[50] = {difference->weight[last]};
+    terse_layout *layout = NULL;
+    terse_method *method = NULL;
+    terse_fault fault = {0};
+    if (terse_layout_vector(50, &layout) != TERSE_OK)
+        return "no layout";
+    const terse_status status = terse_method_create(difference->spec[last], seat, layout, weights,
+                                                    &options, &method, &fault);
+    terse_layout_destroy(layout);
+    terse_method_destroy(method);
+    if (strcmp(difference->spec[1], "def:lr=-1") == 0 && last)
+        return status == TERSE_BAD_SPEC ? NULL : complain(seat, "its own fault", status, &fault);
+    if (status != TERSE_MISMATCH || fault.rank != (int32_t)WORKERS - 1 ||
+        !strstr(fault.text, difference->why))
+        return complain(seat, difference->why, status, &fault);
+    return NULL;
+}
+
+static void differences_are_named_on_all(void **unused)
+{
+    static struct difference cases[] = {
+        {{"def", "def:lr=0.06"}, {9, 9}, {1, 1}, {0, 0}, "method"},
+        {{"def", "ef"}, {9, 9}, {1, 1}, {0, 0}, "method"},
+        {{"def", "def"}, {9, 8}, {1, 1}, {0, 0}, "method"},
+        {{"def", "def"}, {9, 9}, {1, 2}, {0, 0}, "seed"},
+        {{"def", "def"}, {9, 9}, {1, 1}, {0, 1e-30f}, "first weights"},
+        {{"def", "def:lr=-1"}, {9, 9}, {1, 1}, {0, 0}, "could not make"},
+        {{"qadam", "qadam:kx=5"}, {9, 9}, {1, 1}, {0, 0}, "method"},
+    };
+    (void)unused;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
+        workers_run(WORKERS, disagree, &cases[k]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buckets_change_nothing),
+        cmocka_unit_test(late_poison_leaves_no_trace),
+        cmocka_unit_test(buckets_are_refused_where_the_whole_is_needed),
+        cmocka_unit_test(all_deploy_the_same_point),
+        cmocka_unit_test(who_leaves_is_missed),
+        cmocka_unit_test(differences_are_named_on_all),
+    };
+    return cmocka_run_group_tests_name("buckets", tests, NULL, NULL);
+}

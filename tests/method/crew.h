@@ -1,0 +1,60 @@
+/* All workers of a method, driven by one thread: what most tests of methods need. */
+#ifndef TEST_METHOD_CREW_H
+#define TEST_METHOD_CREW_H
+
+#include "support/support.h"
+
+struct crew {
+    uint32_t workers;
+    size_t count;
+    terse_layout *layout;
+    terse_method *method[TERSE_MAX_LOCAL_WORKERS];
+    float *weights[TERSE_MAX_LOCAL_WORKERS];
+    float *gradient[TERSE_MAX_LOCAL_WORKERS];
+    terse_method_report report[TERSE_MAX_LOCAL_WORKERS];
+};
+
+/* How a crew is made. */
+struct crew_plan {
+    const char *spec;
+    uint32_t workers;
+    size_t count;               /* of one nameless vector, unless there is a layout */
+    const terse_layout *layout; /* copied */
+    const float *start;         /* first weights; NULL: all zero */
+    uint64_t seed;
+    uint64_t steps;
+    uint32_t threads;
+    uint32_t measure_every;
+};
+
+/* Fails the test with spec and reason if it cannot be made. */
+struct crew crew_new(const struct crew_plan *plan);
+void crew_free(struct crew *crew);
+
+/* One step of all with the gradients that lie in crew->gradient; must not be skipped. */
+void crew_step(struct crew *crew);
+/* Fills the gradient of every worker: the same numbers whoever asks for (seed, step, rank). */
+void crew_gradients(struct crew *crew, enum test_kind kind, uint64_t step);
+/* Fills and steps `steps` times, from step number `from` on. */
+void crew_train(struct crew *crew, enum test_kind kind, uint64_t from, uint64_t steps);
+
+/* A part of a worker's state by name; bytes is NULL where there is none. */
+terse_state crew_state(const struct crew *crew, uint32_t rank, const char *name);
+float *crew_floats(const struct crew *crew, uint32_t rank, const char *name);
+
+/* Fails the test unless all workers hold the same weights. */
+void crew_agrees(const struct crew *crew, const char *what);
+/* Of the weights and of every part of the state of all workers. */
+uint64_t crew_hash(const struct crew *crew);
+/* All state and weights of one crew into another of the same spec and size. */
+void crew_copy(const struct crew *from, struct crew *to);
+
+/* The mean over workers of a part, or of their gradients where name is NULL. */
+double crew_mean(const struct crew *crew, const char *name, size_t i);
+/* The sum over workers of a part of kind SLICES. */
+double crew_sum(const struct crew *crew, const char *name, size_t i);
+
+/* |a - b| <= tolerance * max(1, |b|), else the test fails and names `what` and i. */
+void close_to(double a, double b, double tolerance, const char *what, size_t i);
+
+#endif

@@ -1,0 +1,137 @@
+"""Runs cases in real gloo processes on loopback: crew.py WORKERS FILE...
+
+A case is a function case_NAME(rank, workers) of one of the files; all ranks run all cases in the
+same order, one process each for all of them (importing torch takes seconds). A case has failed if
+it raised on any rank. Prints "ok", "not ok" or "skip" for each; a rank that fails or dies ends the
+run, since the others may wait for it."""
+
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import time
+import traceback
+
+LIMIT = 150  # seconds for a whole run
+HERE = os.path.dirname(os.path.abspath(__file__))
+# The package of this source tree, unless the caller has named another one (PYTHONPATH).
+sys.path.insert(0, HERE)
+if not os.environ.get("PYTHONPATH"):
+    sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cases(paths):
+    for path in paths:
+        module = load(path)
+        for name in vars(module):
+            if name.startswith("case_"):
+                yield "%s/%s" % (module.__name__, name[5:]), getattr(module, name)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def work(rank, workers, port, paths, out):
+    """One rank; writes a line for each case that passed."""
+    import torch
+    import torch.distributed as dist
+    torch.set_num_threads(1)
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    dist.init_process_group("gloo", rank=rank, world_size=workers)
+    for name, case in cases(paths):
+        torch.manual_seed(1)
+        started = time.monotonic()
+        try:
+            case(rank, workers)
+            line = "ok %s (%.1f s)" % (name, time.monotonic() - started)
+        except BaseException:
+            line = "not ok %s\n    rank %d: %s" % (
+                name, rank, traceback.format_exc().replace("\n", "\n    "))
+        os.write(out, ("%s\0" % line).encode())
+        if not line.startswith("ok"):
+            return 1
+    return 0
+
+
+def start(rank, workers, port, paths):
+    """(process id, end of the pipe to read)"""
+    reads, writes = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writes)
+        return child, reads
+    os.close(reads)
+    status = 1
+    try:
+        status = work(rank, workers, port, paths, writes)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)  # without waiting for gloo's threads
+
+
+def collect(children, deadline):
+    """What every rank wrote, until all have ended, one has failed, or time is up."""
+    told = [b""] * len(children)
+    alive = dict(enumerate(children))
+    while alive and time.monotonic() < deadline:
+        for rank, (child, reads) in list(alive.items()):
+            os.set_blocking(reads, False)
+            try:
+                told[rank] += os.read(reads, 1 << 16)
+            except BlockingIOError:
+                pass
+            ended, status = os.waitpid(child, os.WNOHANG)
+            if ended:
+                while True:
+                    more = os.read(reads, 1 << 16)
+                    if not more:
+                        break
+                    told[rank] += more
+                del alive[rank]
+                if status:
+                    deadline = min(deadline, time.monotonic() + 3)
+        time.sleep(0.02)
+    for child, _ in alive.values():
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return [text.decode().split("\0")[:-1] for text in told]
+
+
+def main():
+    workers, paths = int(sys.argv[1]), sys.argv[2:]
+    try:
+        import torch
+        import torch.distributed
+    except ImportError:
+        print("skip torch: not installed (Debian: python3-torch; make test-torch installs it)")
+        return 77
+    port, failed = free_port(), False
+    names = [name for name, _ in cases(paths)]
+    children = [start(rank, workers, port, paths) for rank in range(workers)]
+    told = collect(children, time.monotonic() + LIMIT)
+    for index, name in enumerate(names):
+        lines = [lines[index] for lines in told if len(lines) > index]
+        bad = [line for line in lines if not line.startswith("ok")]
+        good = len(lines) == workers and not bad
+        print("\n".join(bad) if bad else lines[0] if good else
+              "not ok %s: %d of %d ranks ended it" % (name, len(lines), workers))
+        failed = failed or not good
+        if failed:
+            break
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Optimizers that own their communication."""
+
+import threading
+
+import torch
+import torch.distributed as dist
+
+import terse
+import terse.torch
+from support import Local, batch, flat, net, raises, same_everywhere, train
+from terse.torch import optim
+from terse.torch._state import owned
+
+SHAPES = [(70, 90), (33,), (5000,), (1,)]
+OPTIONS = {"seed": 3, "timeout": 20}
+
+
+def gradient(rank, step):
+    source = torch.Generator().manual_seed(31 * step + rank)
+    return [torch.randn(shape, generator=source) for shape in SHAPES]
+
+
+def parameters():
+    source = torch.Generator().manual_seed(5)
+    return [torch.nn.Parameter(torch.randn(shape, generator=source)) for shape in SHAPES]
+
+
+MADE = (("signum", lambda p: optim.Signum(p, 0.01, 0.9, 0.001, **OPTIONS)),
+        ("def", lambda p: optim.DEF(p, 0.05, ratio=16, **OPTIONS)),
+        ("qadam", lambda p: optim.QAdam(p, 0.01, **OPTIONS)),
+        ("spec", lambda p: optim.Spec(p, "regtopk:keep=0.05", lr=0.1, **OPTIONS)))
+
+
+def case_every_step_is_that_of_the_library(rank, workers):
+    """Bit for bit, weights and point of the next gradient, against all workers in one process."""
+    for name, make in MADE:
+        params = parameters()
+        start = torch.cat([p.detach().reshape(-1) for p in params])
+        mine = make(params)
+        local = Local(mine.spec, workers, mine.tensors, start, seed=3)
+        for step in range(6):
+            for parameter, grad in zip(params, gradient(rank, step)):
+                parameter.grad = grad
+            mine.step()
+            local.step([torch.cat([g.reshape(-1) for g in gradient(r, step)])
+                        for r in range(workers)])
+            assert torch.equal(mine.weights, local.weights[rank]), (name, step)
+            at = torch.cat([p.detach().reshape(-1) for p in params])
+            assert torch.equal(at, local.point(rank)), (name, step)
+        with mine.deployed():
+            assert torch.equal(torch.cat([p.detach().reshape(-1) for p in params]),
+                               local.deployed()), name
+        assert torch.equal(torch.cat([p.detach().reshape(-1) for p in params]), at)
+        mine.close()
+
+
+def case_they_train(rank, workers):
+    made = (lambda p: optim.Signum(p, 0.002), lambda p: optim.DEF(p, 0.05, ratio=8),
+            lambda p: optim.QAdam(p, 0.002))
+    for make in made:
+        torch.manual_seed(1 + rank)  # rank 0's weights become everybody's
+        model = net()
+        optimizer = make(model.named_parameters())
+        same_everywhere(optimizer.weights, "first weights")
+        first = train(model, optimizer, rank, [0])
+        last = train(model, optimizer, rank, [0] * 30)
+        same_everywhere(optimizer.weights, optimizer.spec)
+        assert last < 0.9 * first, (optimizer.spec, first, last)
+        report = optimizer.report()
+        assert report["steps"] == 31 and report["parameters"][0]["name"] == "0.weight"
+        assert workers == 1 or report["times_smaller"] > 2, report["times_smaller"]
+        optimizer.close()
+        same_everywhere(flat(model), "weights after close")
+
+
+def case_the_deployed_point_is_x_minus_the_mean_error(rank, workers):
+    params = parameters()
+    optimizer = optim.DEF(params, 0.05, ratio=16, **OPTIONS)
+    for step in range(4):
+        for parameter, grad in zip(params, gradient(rank, step)):
+            parameter.grad = grad
+        optimizer.step()
+    memory = optimizer.state_dict()["terse_state"]["parts"]["memory"]["data"]
+    point = torch.cat([p.detach().reshape(-1) for p in params])
+    assert torch.allclose(point, optimizer.weights - 0.3 * memory, atol=1e-6)
+    mean = memory.clone()
+    dist.all_reduce(mean)
+    with optimizer.deployed():
+        inside = torch.cat([p.detach().reshape(-1) for p in params])
+    same_everywhere(inside, "x_A")
+    assert torch.allclose(inside, optimizer.weights - mean / workers, atol=1e-5)
+    optimizer.close()
+
+
+def case_schedulers_change_the_rate(rank, workers):
+    params = parameters()
+    optimizer = optim.Signum(params, 0.01, zero="plus", tie="plus", **OPTIONS)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    for rate in (0.01, 0.005, 0.0025):
+        before = optimizer.weights.clone()
+        for parameter, grad in zip(params, gradient(0, 0)):
+            parameter.grad = grad
+        optimizer.step()
+        scheduler.step()
+        moved = (optimizer.weights - before).abs()
+        assert torch.allclose(moved, torch.full_like(moved, rate), atol=1e-6), rate
+    optimizer.close()
+
+
+def case_gradients_may_be_missing_or_not_finite(rank, workers):
+    params = parameters()
+    optimizer = optim.Signum(params, 0.01, **OPTIONS)
+    params[0].grad = torch.ones(SHAPES[0])
+    optimizer.step()  # the others have none: as zeros
+    before = optimizer.weights.clone()
+    params[0].grad = torch.full(SHAPES[0], float("nan") if rank == workers - 1 else 1.0)
+    optimizer.step()
+    assert optimizer.last.exchange.skipped != 0
+    assert optimizer.last.exchange.skipped_by == workers - 1
+    assert torch.equal(before, optimizer.weights)
+    optimizer.zero_grad()
+    assert all(p.grad is None for p in params)
+    optimizer.close()
+
+
+def case_bad_input(rank, workers):
+    last = workers - 1
+    raises(ValueError, lambda: optim.Spec(parameters(), "sigum", lr=0.1), "signum")
+    raises(ValueError, lambda: optim.Signum([]), "no parameters")
+    raises(ValueError, lambda: optim.Signum(
+        [torch.nn.Parameter(torch.zeros(3, dtype=torch.float64))]), "float32")
+    raises(ValueError, lambda: optim.Signum([{"params": parameters()}]), "one group")
+    if workers > 1:
+        why = raises(terse.MismatchError, lambda: optim.Signum(
+            parameters(), momentum=0.9 if rank < last else 0.8), "rank %d" % last)
+        assert why.rank == last
+        raises(terse.MismatchError, lambda: optim.Signum(parameters()[rank // last:]),
+               "rank %d has another parameters" % last)
+
+
+def case_two_threads_are_refused(rank, workers):
+    params = parameters()
+    optimizer = optim.Signum(params, **OPTIONS)
+    inside, go, failures = threading.Event(), threading.Event(), []
+    def other():
+        inside.wait(10)
+        try:
+            optimizer.step()
+        except RuntimeError as why:
+            failures.append(str(why))
+        go.set()
+    thread = threading.Thread(target=other)
+    thread.start()
+    gather = optimizer._gather
+    def slow():
+        inside.set()
+        go.wait(10)
+        gather()
+    optimizer._gather = slow
+    optimizer.step()
+    thread.join()
+    assert failures and "another thread" in failures[0], failures
+    optimizer.close()
+
+
+def case_slices_are_cut_as_the_library_cuts(rank, workers):
+    """QAdam's owners hold the weights of their slices and zeros elsewhere."""
+    params = parameters()
+    start = torch.cat([p.detach().reshape(-1) for p in params])
+    optimizer = optim.QAdam(params, **OPTIONS)
+    held = optimizer.state_dict()["terse_state"]["parts"]["owner weights"]["data"]
+    mask = owned(optimizer.tensors, rank, workers, False)
+    assert torch.equal(held, start * mask)
+    dist.all_reduce(mask)
+    assert bool((mask == 1).all())
+    optimizer.close()
