@@ -15,8 +15,9 @@
 struct trn_record {
     struct trn_lines *lines;
     struct trn_events *events;
-    uint64_t every; /* steps that one line stands for */
-    uint64_t since; /* steps of the line to come, and their sums */
+    uint64_t evaluated; /* step of the last evaluation in the file, or UINT64_MAX */
+    uint64_t every;     /* steps that one line stands for */
+    uint64_t since;     /* steps of the line to come, and their sums */
     double loss;
     double lr;
     double compute;
@@ -112,6 +113,15 @@ static int goes_on_in(const struct trn_run *run, const char *folder)
            from.st_dev == to.st_dev && from.st_ino == to.st_ino;
 }
 
+static int note_evaluation(void *context, const trn_json *line)
+{
+    struct trn_record *const record = context;
+    const char *kind = "";
+    if (trn_json_get_text(line, "kind", &kind) && strcmp(kind, "evaluation") == 0)
+        (void)trn_json_get_u64(line, "step", &record->evaluated);
+    return 1;
+}
+
 static terse_status open_folder(struct trn_worker *worker, struct trn_record *record)
 {
     const char *const folder = worker->run->settings->out;
@@ -128,6 +138,8 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     if (status == TERSE_OK)
         status = trn_lines_open(path, &worker->step, &record->lines, &worker->fault);
     if (status == TERSE_OK)
+        status = trn_lines_read(path, note_evaluation, record, &(size_t){0}, &worker->fault);
+    if (status == TERSE_OK)
         status = trn_events_open(folder, worker->step, &record->events, &worker->fault);
     free(path);
     return status;
@@ -140,6 +152,7 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
     if (!record)
         return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     record->every = worker->steps / LINES + 1;
+    record->evaluated = UINT64_MAX;
     if (worker->run->watch->line) {
         trn_json *const about = describe_run(worker);
         worker->run->watch->line(worker->run->watch->context, about);
@@ -247,7 +260,7 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
                                    const struct trn_evaluation *evaluation)
 {
     struct trn_record *const record = worker->record;
-    if (!record)
+    if (!record || record->evaluated == worker->step) /* resumed at the end: it is in the file */
         return TERSE_OK;
     trn_json *const line = line_of(worker, "evaluation");
     trn_json_put_real(line, "loss", evaluation->loss);

@@ -329,7 +329,7 @@ static terse_status loop(struct trn_worker *worker)
     const struct trn_settings *const settings = worker->run->settings;
     const uint64_t first = worker->step;
     const double before = worker->result.seconds;
-    uint64_t kept = first;
+    uint64_t kept = UINT64_MAX;
     uint64_t evaluated = UINT64_MAX;
     terse_status status = TERSE_OK;
     int stop = 0;
