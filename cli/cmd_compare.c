@@ -77,7 +77,9 @@ static void print_row(struct table *table, const struct train_request *request,
 {
     const struct summary sum = summarize(members, request->seeds);
     table_cell(table, "%s", members->method);
-    if (request->seeds > 1)
+    if (!isfinite(sum.accuracy)) /* targets are numbers */
+        table_cell(table, "-");
+    else if (request->seeds > 1)
         table_cell(table, "%.2f +- %.2f", 100 * sum.accuracy, 100 * sum.accuracy_spread);
     else
         table_cell(table, "%.2f", 100 * sum.accuracy);
@@ -198,11 +200,17 @@ static int write_page(const struct train_request *request, const struct member *
 static int compare(struct train_request *request, int speaks)
 {
     struct member *members = NULL;
+    struct progress *progress = NULL;
     size_t methods = 0;
     int code = members_make(request, &members, &methods);
     const size_t count = methods * request->seeds;
+    if (!speaks)
+        request->live_port = -1;
+    if (code == CLI_OK)
+        code = progress_start(request, &progress);
     for (size_t i = 0; i < count && code == CLI_OK; i++)
-        code = member_run(request, &members[i], speaks);
+        code = member_run(request, &members[i], speaks, progress);
+    progress_end(progress);
     if (code == CLI_OK && speaks) {
         code = request->json ? print_json(request, members, count)
                              : print_table(request, members, methods);
@@ -227,8 +235,10 @@ static int run(int argc, char **argv)
         request.settings.out = "runs/compare";
     if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
         return say_error(CLI_REFUSED, "compare: %s", fault.text);
+    code = train_request_complete(&request);
     progress_catch_signals(&request, launched);
-    code = compare(&request, !launched || terse_group_rank(request.settings.group) == 0);
+    if (code == CLI_OK)
+        code = compare(&request, !launched || terse_group_rank(request.settings.group) == 0);
     if (launched && code == CLI_OK)
         terse_group_destroy(request.settings.group);
     ranks_stop(code);

@@ -26,34 +26,23 @@ const struct command cmd_train = {
         "  --out DIR            run.json, metrics.jsonl, TensorBoard events, weights.safetensors\n"
         "                       and checkpoints go there\n"
         "  --checkpoint-every K steps; default at the end\n"
-        "  --resume DIR         go on from the last checkpoint in DIR\n"
+        "  --resume DIR         go on from the last checkpoint in DIR, with its settings\n"
         "  --live PORT          watch it at http://127.0.0.1:PORT/; 0 takes a free port\n"
         "  --live-host HOST     listen there instead of 127.0.0.1\n"
         "  --json               print the result as one JSON object\n"
         "  --ascii              draw without Unicode\n"
         "  -q, --quiet          no progress;  -v, --verbose  what the exchange chose\n\n"
-        "SIGINT or SIGTERM writes a checkpoint and ends; a second one ends at once.\n\n"
+        "SIGINT or SIGTERM writes a checkpoint and ends with exit code 0; a second one ends at\n"
+        "once. A loss that is not finite ends the training with 1, a lost worker or a full disk\n"
+        "with 3: the last good checkpoint stays.\n\n"
         "Examples\n"
         "  terse train --method def:ratio=64 --workers 4\n"
         "  terse train --model resnet20 --data cifar10:DIR --method regtopk:keep=0.01 \\\n"
         "      --workers 8 --epochs 5 --out runs/regtopk --checkpoint-every 200\n"
-        "  terse train --resume runs/regtopk --model resnet20 ...   (the same settings)\n"
+        "  terse train --resume runs/regtopk\n"
         "  mpirun -n 4 terse train --method signum\n",
     .run = run,
 };
-
-/* The same words for the same failures, whoever trains. */
-static int say_failure(const struct train_request *request, terse_status status,
-                       const terse_fault *fault)
-{
-    const char *const text = fault->text[0] != '\0' ? fault->text : terse_status_text(status);
-    const int machine = status == TERSE_NO_MEMORY || status == TERSE_LATE || status == TERSE_BROKEN;
-    const int code = say_error(machine ? CLI_MACHINE : CLI_REFUSED, "train: %s", text);
-    if (request->settings.out && (status == TERSE_NOT_FINITE || machine))
-        say_note("The last checkpoint in %s is as it was; --resume %s continues from it.",
-                 request->settings.out, request->settings.out);
-    return code;
-}
 
 static void draw(const struct train_request *request)
 {
@@ -70,6 +59,19 @@ static void draw(const struct train_request *request)
     rep_run_free(seen);
 }
 
+static void say_stop(const struct train_request *request, const struct trn_result *result)
+{
+    const char *const folder = request->settings.out;
+    if (result->end != TRN_END_STOPPED)
+        return;
+    if (folder)
+        say_note("Stopped by a signal after step %llu: terse train --resume %s goes on.",
+                 (unsigned long long)result->steps, folder);
+    else
+        say_note("Stopped by a signal after step %llu; without --out nothing was kept.",
+                 (unsigned long long)result->steps);
+}
+
 static int train(struct train_request *request)
 {
     struct progress *progress = NULL;
@@ -81,19 +83,22 @@ static int train(struct train_request *request)
     terse_status status = terse_method_check(request->settings.method, &fault);
     if (status != TERSE_OK)
         return say_status(request->settings.method, status, &fault);
-    if (!speaks)
+    if (!speaks) {
         request->quiet = 1;
-    if (speaks && note[0] != '\0' && !request->quiet)
+        request->live_port = -1;
+    }
+    if (note[0] != '\0' && !request->quiet)
         say_note("%s", note);
-    const int code = progress_start(request, "", &progress);
+    const int code = progress_start(request, &progress);
     if (code != CLI_OK)
         return code;
     status = trn_train(&request->settings, progress_watch(progress), &result, &fault);
     progress_end(progress);
     if (status != TERSE_OK)
-        return say_failure(request, status, &fault);
+        return train_result_failure(request, "train", status, &fault);
     if (!speaks)
         return CLI_OK;
+    say_stop(request, &result);
     if (request->verbose)
         say_note("%s", result.exchange);
     draw(request);
@@ -111,10 +116,13 @@ static int run(int argc, char **argv)
         return code;
     if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
         return say_error(CLI_REFUSED, "train: %s", fault.text);
+    code = train_request_complete(&request);
     progress_catch_signals(&request, launched);
-    code = train(&request);
+    if (code == CLI_OK)
+        code = train(&request);
     if (launched && code == CLI_OK)
         terse_group_destroy(request.settings.group);
+    train_request_free(&request);
     ranks_stop(code);
     return code;
 }

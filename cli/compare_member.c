@@ -10,7 +10,8 @@
 #include "report/run.h"
 #include "say.h"
 #include "train/files/checkpoint.h"
-#include "train_progress.h"
+#include "train/files/file.h"
+#include "train_result.h"
 
 /* ---- the list ---- */
 
@@ -79,6 +80,8 @@ int members_make(const struct train_request *request, struct member **out, size_
 static void find_target(const struct rep_run *run, double target, struct outcome *out)
 {
     out->seconds_to_target = out->bytes_to_target = NAN;
+    if (target <= 0)
+        return;
     for (size_t i = 0; i < run->evaluation_count; i++) {
         if (!(run->evaluations[i].accuracy >= target))
             continue;
@@ -122,12 +125,56 @@ static int has_checkpoint(const char *folder)
     return found;
 }
 
-enum todo { TODO_NOTHING, TODO_TRAIN, TODO_RESUME };
+enum todo { TODO_NOTHING, TODO_TRAIN, TODO_RESUME, TODO_REFUSE };
+
+/* Does the folder hold a run with other settings? Says which one differs. */
+static int is_another(const struct train_request *request, const struct member *member)
+{
+    struct train_request one = *request;
+    const struct trn_settings *const now = &one.settings;
+    char note[1200];
+    trn_json *kept = NULL;
+    char *const path = trn_path_join(member->folder, "run.json");
+    const char *differs = NULL;
+    train_request_method(&one, member->method, note, sizeof note);
+    const char *const texts[][2] = {
+        {"method", now->method}, {"model", now->model}, {"data", now->data}, {"shard", now->shard}};
+    const struct {
+        const char *key;
+        uint64_t value;
+    } numbers[] = {{"workers", now->workers},       {"batch", now->batch},
+                   {"accumulate", now->accumulate}, {"threads", now->threads},
+                   {"epochs", now->epochs},         {"steps", now->steps}};
+    if (!path || trn_json_read(path, &kept, NULL) != TERSE_OK) {
+        free(path);
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        const char *text = "";
+        if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
+            differs = texts[i][0];
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint64_t value = 0; /* steps of a run by epochs follow from them */
+        if ((numbers[i].value != 0 || strcmp(numbers[i].key, "steps") != 0) &&
+            (!trn_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value))
+            differs = numbers[i].key;
+    }
+    if (differs)
+        (void)say_error(CLI_REFUSED,
+                        "compare: %s holds a run with another %s: another --out leaves it alone",
+                        member->folder, differs);
+    trn_json_free(kept);
+    free(path);
+    return differs != NULL;
+}
 
 /* A folder without checkpoint or end is what a kill left of a beginning: begin again. */
 static enum todo decide(const struct train_request *request, struct member *member)
 {
     char metrics[4200];
+    if (is_another(request, member))
+        return TODO_REFUSE;
     if (read_outcome(member->folder, request->settings.target, &member->outcome))
         return TODO_NOTHING;
     if (has_checkpoint(member->folder))
@@ -137,10 +184,10 @@ static enum todo decide(const struct train_request *request, struct member *memb
     return TODO_TRAIN;
 }
 
-static int train(const struct train_request *request, struct member *member, int resume)
+static int train(const struct train_request *request, struct member *member, int resume,
+                 struct progress *progress)
 {
     struct train_request one = *request;
-    struct progress *progress = NULL;
     struct trn_result result;
     terse_fault fault = {.rank = -1};
     char note[1200];
@@ -151,20 +198,18 @@ static int train(const struct train_request *request, struct member *member, int
     one.settings.target = 0; /* a line in the table, not an end */
     one.settings.resume = resume ? member->folder : NULL;
     (void)snprintf(title, sizeof title, "%s: ", member->method);
-    const int code = progress_start(&one, title, &progress);
-    if (code != CLI_OK)
-        return code;
+    progress_title(progress, title);
     const terse_status status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
-    progress_end(progress);
+    progress_title(progress, "");
     if (status != TERSE_OK)
-        return say_error(CLI_REFUSED, "compare: %s: %s", member->method,
-                         fault.text[0] ? fault.text : terse_status_text(status));
+        return train_result_failure(&one, member->method, status, &fault);
     if (result.end == TRN_END_STOPPED)
         return say_error(CLI_REFUSED, "compare: stopped; the same command goes on from here");
     return CLI_OK;
 }
 
-int member_run(const struct train_request *request, struct member *member, int speaks)
+int member_run(const struct train_request *request, struct member *member, int speaks,
+               struct progress *progress)
 {
     terse_group *const group = request->settings.group;
     terse_fault fault;
@@ -173,7 +218,9 @@ int member_run(const struct train_request *request, struct member *member, int s
         return say_error(CLI_MACHINE, "compare: %s", fault.text);
     if (todo == TODO_NOTHING)
         return CLI_OK;
-    const int code = train(request, member, todo == TODO_RESUME);
+    if (todo == TODO_REFUSE)
+        return CLI_REFUSED;
+    const int code = train(request, member, todo == TODO_RESUME, progress);
     if (code == CLI_OK && speaks &&
         !read_outcome(member->folder, request->settings.target, &member->outcome))
         return say_error(CLI_MACHINE, "compare: cannot read %s", member->folder);

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "train_progress.h"
 #include "train_request.h"
 
 /* What a finished member came to, read from its folder. */
@@ -29,6 +30,7 @@ int members_make(const struct train_request *request, struct member **out, size_
 
 /* Trains unless it has finished, goes on where it stopped; fills in the outcome. Collective under
  * mpirun: rank 0 (`speaks`) decides. */
-int member_run(const struct train_request *request, struct member *member, int speaks);
+int member_run(const struct train_request *request, struct member *member, int speaks,
+               struct progress *progress);
 
 #endif

@@ -164,12 +164,12 @@ static int start_live(struct progress *progress)
     return CLI_OK;
 }
 
-int progress_start(const struct train_request *request, const char *title, struct progress **out)
+int progress_start(const struct train_request *request, struct progress **out)
 {
     struct progress *const progress = calloc(1, sizeof *progress);
     if (!progress)
         return say_error(CLI_MACHINE, "out of memory");
-    *progress = (struct progress){.request = request, .title = title, .accuracy = -1};
+    *progress = (struct progress){.request = request, .title = "", .accuracy = -1};
     progress->watch = (struct trn_watch){progress, on_note, on_line, &stop};
     progress->line = isatty(STDERR_FILENO) && !request->quiet;
     *out = progress;
@@ -179,6 +179,12 @@ int progress_start(const struct train_request *request, const char *title, struc
         *out = NULL;
     }
     return code;
+}
+
+void progress_title(struct progress *progress, const char *title)
+{
+    progress->title = title;
+    progress->accuracy = -1;
 }
 
 const struct trn_watch *progress_watch(struct progress *progress)

@@ -7,9 +7,12 @@
 
 struct progress;
 
-/* `title` stands before every line ("def: "), or is "". Fails only for want of memory or a port:
- * then an exit code, and it has been said why. */
-int progress_start(const struct train_request *request, const char *title, struct progress **out);
+/* Fails only for want of memory or a port: then an exit code, and it has been said why. The request
+ * must stay. */
+int progress_start(const struct train_request *request, struct progress **out);
+
+/* Stands before every line from now on ("def: "); must stay. */
+void progress_title(struct progress *progress, const char *title);
 
 /* For trn_train; valid until progress_end. */
 const struct trn_watch *progress_watch(struct progress *progress);

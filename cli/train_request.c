@@ -9,6 +9,8 @@
 #include "option.h"
 #include "say.h"
 
+#define MOST_SEED (1ull << 53) /* what JSON can carry */
+
 enum {
     OPT_MODEL = 256,
     OPT_DATA,
@@ -110,7 +112,7 @@ static int read_number(const char *command, int option, struct train_request *ou
     case OPT_BATCH: return small(command, "batch", 1, 65536, &settings->batch);
     case OPT_ACCUMULATE: return small(command, "accumulate", 1, 65536, &settings->accumulate);
     case OPT_LR: return real(command, "lr", 0, 1000, &out->lr);
-    case OPT_SEED: return whole(command, "seed", 0, UINT64_MAX, &settings->seed);
+    case OPT_SEED: return whole(command, "seed", 0, MOST_SEED, &settings->seed);
     case OPT_SEEDS: return whole(command, "seeds", 1, 1000, &out->seeds);
     case OPT_CHECKPOINT_EVERY:
         return whole(command, "checkpoint-every", 1, 1000000000, &settings->checkpoint_every);
@@ -151,24 +153,7 @@ static int read_option(const char *command, int option, struct train_request *ou
     }
 }
 
-/* ---- defaults ---- */
-
-/* What suits the data. */
-static const char *model_for(const char *data)
-{
-    static const struct {
-        const char *data;
-        const char *model;
-    } suits[] = {{"cifar", "resnet20"},
-                 {"agnews", "textbag"},
-                 {"libsvm", "logistic"},
-                 {"regression", "linear"},
-                 {"quadratic", "linear"}};
-    for (size_t i = 0; i < sizeof suits / sizeof suits[0]; i++)
-        if (strncmp(data, suits[i].data, strlen(suits[i].data)) == 0)
-            return suits[i].model;
-    return "cnn";
-}
+/* ---- the command ---- */
 
 static void join_command(int argc, char **argv, char *out, size_t cap)
 {
@@ -184,16 +169,8 @@ static void join_command(int argc, char **argv, char *out, size_t cap)
 int train_request_read(int argc, char **argv, int compare, struct train_request *out)
 {
     const char *const command = compare ? "compare" : "train";
-    *out = (struct train_request){.method = "dense", .lr = -1, .live_port = -1, .seeds = 1};
-    out->settings = (struct trn_settings){.data = "fashion",
-                                          .shard = "iid",
-                                          .workers = 4,
-                                          .batch = 32,
-                                          .accumulate = 1,
-                                          .seed = 1,
-                                          .threads = 1,
-                                          .codec_threads = 1,
-                                          .deadline = 60};
+    *out = (struct train_request){.lr = -1, .live_port = -1, .seeds = 1};
+    out->settings = (struct trn_settings){.seed = TRAIN_UNSAID, .target = -1, .deadline = -1};
     join_command(argc, argv, out->command, sizeof out->command);
     for (int option; (option = getopt_long(argc, argv, "qv", options, NULL)) != -1;) {
         const int code = read_option(command, option, out);
@@ -209,12 +186,10 @@ int train_request_read(int argc, char **argv, int compare, struct train_request 
         return say_usage(command, "--methods and --seeds are for terse compare");
     if (compare && !out->methods)
         return say_usage(command, "--methods \"dense;signum;...\" is missing");
-    if (!settings->epochs && !settings->steps)
-        settings->epochs = 3;
-    if (!settings->model)
-        settings->model = model_for(settings->data);
-    if (settings->resume && !settings->out)
-        settings->out = settings->resume;
+    if (compare && (settings->resume || out->method))
+        return say_usage(command, settings->resume
+                                      ? "--resume: the same command goes on where it stopped"
+                                      : "--method: write --methods \"dense;signum;...\"");
     settings->command = out->command;
     return CLI_OK;
 }

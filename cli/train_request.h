@@ -4,9 +4,12 @@
 
 #include "train/loop/train.h"
 
+#define TRAIN_UNSAID UINT64_MAX /* of a seed */
+
 struct train_request {
     struct trn_settings settings;
     const char *method; /* as given */
+    trn_json *kept;     /* run.json of the run that goes on, or NULL */
     double lr;          /* -1: the method's */
     int json;
     int quiet;
@@ -42,9 +45,14 @@ struct train_request {
     "  --codec-threads N    of codecs, per worker; default 1. Never changes a result\n"          \
     "  --deadline S         seconds to wait for a worker; default 60\n"
 
-/* Reads the options; `out` gets defaults first. Returns an exit code; CLI_OK: go on. `compare`
- * says which of the two commands asks. */
+/* Reads the options. Returns an exit code; CLI_OK: go on. `compare` says which of the two commands
+ * asks. */
 int train_request_read(int argc, char **argv, int compare, struct train_request *out);
+
+/* What was not said: from the run that --resume names, else the defaults. Collective where there is
+ * a group. Returns an exit code. */
+int train_request_complete(struct train_request *request);
+void train_request_free(struct train_request *request);
 
 /* The method's complete spec: what was given, --lr, and what training adds. `note` tells what was
  * added, or is "". */

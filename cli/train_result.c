@@ -1,9 +1,12 @@
 #include "train_result.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "say.h"
 #include "table.h"
+#include "train/files/checkpoint.h"
 
 static const char *const ends[] = {"finished", "target reached", "stopped by a signal"};
 
@@ -68,8 +71,7 @@ struct json *train_result_object(const struct train_request *request,
     json_put_text(object, "status", words[result->end]);
     json_put_real(object, "loss", result->loss);
     json_put_real(object, "train_loss", result->train_loss);
-    if (result->classifies)
-        json_put_real(object, "accuracy", result->accuracy);
+    json_put_real(object, "accuracy", result->classifies ? result->accuracy : NAN); /* null */
     json_put_u64(object, "bytes_sent", result->bytes_sent);
     json_put_u64(object, "bytes_dense", result->bytes_dense);
     json_put_u64(object, "bytes_other", result->bytes_other);
@@ -86,4 +88,45 @@ int train_result_json(const struct train_request *request, const struct trn_resu
 {
     json_print(train_result_object(request, result));
     return CLI_OK;
+}
+
+/* ---- failures ---- */
+
+static int code_of(terse_status status)
+{
+    switch (status) {
+    case TERSE_BAD_SPEC: return CLI_USAGE;
+    case TERSE_NO_MEMORY:
+    case TERSE_LATE:
+    case TERSE_BROKEN: return CLI_MACHINE; /* a disk, too */
+    default: return CLI_REFUSED;
+    }
+}
+
+static void say_where_to_go_on(const char *folder)
+{
+    struct trn_checkpoint *checkpoint = NULL;
+    char *path = NULL;
+    char *notes = NULL;
+    if (trn_checkpoint_latest(folder, &checkpoint, &path, &notes, NULL) == TERSE_OK)
+        say_note("The last checkpoint is %s: --resume %s continues from it.", path, folder);
+    trn_checkpoint_free(checkpoint);
+    free(path);
+    free(notes);
+}
+
+int train_result_failure(const struct train_request *request, const char *subject,
+                         terse_status status, const terse_fault *fault)
+{
+    const struct trn_settings *const settings = &request->settings;
+    const char *const text = fault->text[0] != '\0' ? fault->text : terse_status_text(status);
+    const int code = code_of(status);
+    const uint32_t rank = settings->group ? terse_group_rank(settings->group) : 0;
+    if (settings->group)
+        (void)say_error(code, "rank %u: %s: %s", rank, subject, text);
+    else
+        (void)say_error(code, "%s: %s", subject, text);
+    if (settings->out && rank == 0 && (status == TERSE_NOT_FINITE || code == CLI_MACHINE))
+        say_where_to_go_on(settings->out);
+    return code;
 }

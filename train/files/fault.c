@@ -1,5 +1,6 @@
 #include "files/fault.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,4 +47,13 @@ void trn_note_errno(terse_fault *fault, const char *what, const char *file, int 
     const char *dots;
     const char *name = tail(file, &dots);
     trn_note(fault, "cannot %s '%s%s': %s", what, dots, name, strerror(number));
+}
+
+terse_status trn_errno_status(int number)
+{
+    const int path[] = {ENOENT, EACCES, EISDIR, ENOTDIR, ENAMETOOLONG, EPERM, ELOOP, EROFS, ESPIPE};
+    for (size_t i = 0; i < sizeof path / sizeof path[0]; i++)
+        if (number == path[i])
+            return TRN_NO_FILE;
+    return TRN_BAD_DISK;
 }

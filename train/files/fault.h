@@ -1,8 +1,9 @@
 /* How train/ tells a failure: a terse_status and one line in a terse_fault.
  *
- * Files have their own names for three statuses, so that callers can choose an exit code:
+ * Files have their own names for four statuses, so that callers can choose an exit code:
  *   TERSE_BAD_SPEC   the name of something (data, shard) cannot be read: fix the command
- *   TRN_NO_FILE      a file is not there, cannot be read or written: the line ends with the reason
+ *   TRN_NO_FILE      a file is not there, or may not be read or written: the path is the mistake
+ *   TRN_BAD_DISK     reading or writing failed, the disk is full: the machine is at fault
  *   TRN_BAD_FILE     a file is not what it claims to be: "FILE: byte N: reason", and fault.offset
  * beside TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM, TERSE_MISMATCH and TERSE_NO_MEMORY as they are. */
 #ifndef TRN_FAULT_H
@@ -12,7 +13,8 @@
 
 #include <terse/status.h>
 
-#define TRN_NO_FILE TERSE_BROKEN
+#define TRN_NO_FILE TERSE_BAD_ARGUMENT
+#define TRN_BAD_DISK TERSE_BROKEN
 #define TRN_BAD_FILE TERSE_BAD_FRAME
 
 __attribute__((format(printf, 2, 3))) void trn_note(terse_fault *fault, const char *format, ...);
@@ -23,12 +25,14 @@ __attribute__((format(printf, 4, 5))) void trn_note_at(terse_fault *fault, const
 
 /* "cannot WHAT 'FILE': strerror(number)" */
 void trn_note_errno(terse_fault *fault, const char *what, const char *file, int number);
+/* TRN_NO_FILE where the path is the mistake, else TRN_BAD_DISK. */
+terse_status trn_errno_status(int number);
 
 /* return trn_fail(fault, TERSE_BAD_SPEC, "no data named '%s'", name); */
 #define trn_fail(fault, status, ...) ((void)trn_note((fault), __VA_ARGS__), (status))
 #define trn_refuse(fault, status, file, ...) \
     ((void)trn_note_at((fault), (file), __VA_ARGS__), (status))
 #define trn_fail_errno(fault, what, file, number) \
-    ((void)trn_note_errno((fault), (what), (file), (number)), TRN_NO_FILE)
+    ((void)trn_note_errno((fault), (what), (file), (number)), trn_errno_status(number))
 
 #endif

@@ -188,6 +188,8 @@ terse_status trn_worker_keep(struct trn_worker *worker)
     uint64_t after = 0;
     if (!worker->run->settings->out)
         return TERSE_OK;
+    if (trn_worker_is_broken(worker)) /* such a checkpoint would not be a good one */
+        return TERSE_NOT_FINITE;
     terse_group_traffic(worker->group, &before, &(uint64_t){0});
     const size_t count = parts_of(worker, part);
     parcel.len[worker->rank] = packed_len(worker, part, count);
@@ -308,7 +310,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)trn_json_get_real(kept, "seconds", &worker->result.seconds);
     (void)trn_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
     (void)trn_json_get_u64(kept, "bytes_dense", &worker->result.bytes_dense);
-    worker->step = terse_method_steps_done(worker->method);
+    worker->step = trn_checkpoint_step(checkpoint); /* the method's own count leaves out skips */
     worker->result.steps = worker->step;
     tell_of_workers(worker, (uint32_t)old_workers);
     return status;

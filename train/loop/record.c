@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "files/events.h"
 #include "files/lines.h"
@@ -14,8 +15,9 @@
 struct trn_record {
     struct trn_lines *lines;
     struct trn_events *events;
-    uint64_t every; /* steps that one line stands for */
-    uint64_t since; /* steps of the line to come, and their sums */
+    uint64_t evaluated; /* step of the last evaluation in the file, or UINT64_MAX */
+    uint64_t every;     /* steps that one line stands for */
+    uint64_t since;     /* steps of the line to come, and their sums */
     double loss;
     double lr;
     double compute;
@@ -62,6 +64,7 @@ trn_json *trn_record_settings(const struct trn_worker *worker)
 /* What run.json holds; as a line for those who watch it has a kind. */
 static trn_json *describe_run(const struct trn_worker *worker)
 {
+    const struct trn_settings *const settings = worker->run->settings;
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *level = "";
     trn_json *const json = trn_record_settings(worker);
@@ -74,6 +77,10 @@ static trn_json *describe_run(const struct trn_worker *worker)
         trn_json_append(tensors, item);
     }
     (void)!terse_level(&level, NULL);
+    trn_json_put_u64(json, "checkpoint_every", settings->checkpoint_every);
+    trn_json_put_u64(json, "evaluate_every", settings->evaluate_every);
+    trn_json_put_real(json, "target", settings->target);
+    trn_json_put_real(json, "deadline", settings->deadline);
     trn_json_put_text(json, "cpu_level", level);
     trn_json_put_text(json, "spec", terse_method_spec(worker->method));
     trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
@@ -97,13 +104,31 @@ static terse_status write_run(const struct trn_worker *worker, const char *folde
 
 /* ---- opening ---- */
 
+/* A run may add to the folder that it was resumed from, however the two are written. */
+static int goes_on_in(const struct trn_run *run, const char *folder)
+{
+    struct stat from;
+    struct stat to;
+    return run->checkpoint && stat(run->settings->resume, &from) == 0 && stat(folder, &to) == 0 &&
+           from.st_dev == to.st_dev && from.st_ino == to.st_ino;
+}
+
+static int note_evaluation(void *context, const trn_json *line)
+{
+    struct trn_record *const record = context;
+    const char *kind = "";
+    if (trn_json_get_text(line, "kind", &kind) && strcmp(kind, "evaluation") == 0)
+        (void)trn_json_get_u64(line, "step", &record->evaluated);
+    return 1;
+}
+
 static terse_status open_folder(struct trn_worker *worker, struct trn_record *record)
 {
     const char *const folder = worker->run->settings->out;
     char *const path = trn_path_join(folder, "metrics.jsonl");
     terse_status status = path ? trn_folder_make(folder, &worker->fault)
                                : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    if (status == TERSE_OK && worker->step == 0 && trn_file_exists(path))
+    if (status == TERSE_OK && trn_file_exists(path) && !goes_on_in(worker->run, folder))
         status = trn_fail(&worker->fault, TERSE_BAD_ARGUMENT,
                           "%.150s holds a run already: --resume continues it, another --out "
                           "leaves it alone",
@@ -112,6 +137,8 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
         status = write_run(worker, folder, &worker->fault);
     if (status == TERSE_OK)
         status = trn_lines_open(path, &worker->step, &record->lines, &worker->fault);
+    if (status == TERSE_OK)
+        status = trn_lines_read(path, note_evaluation, record, &(size_t){0}, &worker->fault);
     if (status == TERSE_OK)
         status = trn_events_open(folder, worker->step, &record->events, &worker->fault);
     free(path);
@@ -125,6 +152,7 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
     if (!record)
         return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     record->every = worker->steps / LINES + 1;
+    record->evaluated = UINT64_MAX;
     if (worker->run->watch->line) {
         trn_json *const about = describe_run(worker);
         worker->run->watch->line(worker->run->watch->context, about);
@@ -232,7 +260,7 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
                                    const struct trn_evaluation *evaluation)
 {
     struct trn_record *const record = worker->record;
-    if (!record)
+    if (!record || record->evaluated == worker->step) /* resumed at the end: it is in the file */
         return TERSE_OK;
     trn_json *const line = line_of(worker, "evaluation");
     trn_json_put_real(line, "loss", evaluation->loss);

@@ -48,7 +48,11 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
     const struct {
         const char *key;
         uint64_t value;
-    } numbers[] = {{"seed", now->seed}, {"batch", now->batch}, {"accumulate", now->accumulate}};
+    } numbers[] = {{"seed", now->seed},
+                   {"batch", now->batch},
+                   {"accumulate", now->accumulate},
+                   {"threads", now->threads}};
+    int augment = 0;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = "";
         if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
@@ -62,30 +66,40 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
                             numbers[i].key, (unsigned long long)value,
                             (unsigned long long)numbers[i].value);
     }
+    if (!trn_json_get_flag(kept, "augment", &augment) || !augment != !now->augment)
+        return trn_fail(fault, TERSE_MISMATCH, "the checkpoint was made %s augment",
+                        augment ? "with" : "without");
     return TERSE_OK;
 }
 
-/* Rank 0 of a group of processes reads, the others hear: they need no common disk. */
-static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse_fault *fault)
+/* Rank 0 of a group of processes reads, the others hear: they need no common disk. `found` is how
+ * rank 0 fared so far; its own reason stays in the fault. */
+static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse_status found,
+                                    terse_fault *fault)
 {
     terse_group *const group = run->settings->group;
     uint8_t *bytes = NULL;
     size_t read = 0;
     uint64_t len = 0;
-    terse_status status = TERSE_OK;
-    if (terse_group_rank(group) == 0)
+    terse_fault heard = {.rank = -1};
+    terse_status status = found;
+    if (status == TERSE_OK && terse_group_rank(group) == 0)
         status = trn_file_read(path, &bytes, &read, fault);
     len = read;
-    terse_status told = terse_group_broadcast(group, 0, &len, sizeof len, fault);
+    terse_status told = terse_group_broadcast(group, 0, &len, sizeof len, &heard);
     if (told == TERSE_OK && !bytes)
         bytes = malloc(len + 1);
     if (told == TERSE_OK && !bytes)
-        told = trn_fail(fault, TERSE_NO_MEMORY, "out of memory");
+        told = trn_fail(&heard, TERSE_NO_MEMORY, "out of memory");
     if (told == TERSE_OK && len > 0)
-        told = terse_group_broadcast(group, 0, bytes, (size_t)len, fault);
+        told = terse_group_broadcast(group, 0, bytes, (size_t)len, &heard);
+    else if (told == TERSE_OK)
+        told = trn_fail(&heard, TERSE_BROKEN, "rank 0 has no checkpoint to resume from");
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
-    if (status == TERSE_OK)
+    if (status == TERSE_OK && told != TERSE_OK) {
         status = told;
+        *fault = heard;
+    }
     if (status == TERSE_OK)
         status = trn_checkpoint_parse(&all, &run->checkpoint, fault);
     free(bytes);
@@ -106,8 +120,7 @@ static terse_status find_checkpoint(struct trn_run *run, terse_fault *fault)
         run->watch->note(run->watch->context, notes);
     if (settings->group) {
         trn_checkpoint_free(latest);
-        const terse_status heard = hear_checkpoint(run, path ? path : "", fault);
-        status = status == TERSE_OK ? heard : status;
+        status = hear_checkpoint(run, path, status, fault);
     } else {
         run->checkpoint = latest;
     }

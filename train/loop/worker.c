@@ -9,6 +9,8 @@
 
 #include "files/hash.h"
 
+#define MOST_SKIPS 10u /* in a row */
+
 double trn_now(void)
 {
     struct timespec now;
@@ -29,7 +31,7 @@ static terse_status create_buffers(struct trn_worker *worker)
     const size_t floats = (size_t)worker->count + 1;
     const int text = run->input.kind == TRN_TEXT;
     worker->weights = malloc(floats * sizeof(float));
-    worker->gradient = malloc(floats * sizeof(float));
+    worker->gradient = calloc(floats, sizeof(float)); /* a resumed run may end before its first */
     worker->partial = malloc(floats * sizeof(float));
     worker->deployed = malloc(floats * sizeof(float));
     worker->scratch = malloc((terse_group_sum_scratch(worker->group, most) + 1) * sizeof(float));
@@ -82,7 +84,10 @@ static terse_status create(struct trn_worker *worker)
         return status;
     worker->count = terse_layout_count(trn_net_layout(worker->net));
     worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
-    worker->steps_per_epoch += worker->steps_per_epoch == 0;
+    if (worker->steps_per_epoch == 0)
+        return trn_fail(&worker->fault, TERSE_BAD_ARGUMENT,
+                        "--accumulate %u: an epoch has only %u batches of %u for a worker",
+                        settings->accumulate, trn_order_steps(worker->order), settings->batch);
     worker->steps = settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
     worker->result.parameters = worker->count;
     worker->result.workers = run->workers;
@@ -169,15 +174,29 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_tale *tale
 }
 
 /* The first tensor with something that is not finite, or -1. */
-static int64_t broken_tensor(const struct trn_worker *worker)
+static int64_t broken_tensor(const struct trn_worker *worker, const float *v)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
     terse_tensor tensor;
     for (uint32_t t = 0; terse_layout_tensor(layout, t, &tensor) == TERSE_OK; t++)
         for (uint64_t i = 0; i < tensor.count; i++)
-            if (!isfinite(worker->gradient[tensor.offset + i]))
+            if (!isfinite(v[tensor.offset + i]))
                 return t;
     return -1;
+}
+
+int trn_worker_is_broken(struct trn_worker *worker)
+{
+    const int64_t t = broken_tensor(worker, worker->weights);
+    terse_tensor tensor = {.name = ""};
+    if (t < 0)
+        return 0;
+    (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)t, &tensor);
+    trn_note(&worker->fault,
+             "step %llu: the weights of worker %u are not finite, first in %s; a smaller learning "
+             "rate may help",
+             (unsigned long long)worker->step, worker->rank, tensor.name);
+    return 1;
 }
 
 /* ---- telling ---- */
@@ -246,9 +265,31 @@ static terse_status evaluate(struct trn_worker *worker)
     worker->result.bytes_other += after - before;
     if (status != TERSE_OK)
         return status;
+    if (!isfinite(evaluation.loss)) /* the same on all workers */
+        return trn_worker_is_broken(worker)
+                   ? TERSE_NOT_FINITE
+                   : trn_fail(&worker->fault, TERSE_NOT_FINITE,
+                              "step %llu: the test loss is not finite, the weights of worker %u "
+                              "are; a smaller learning rate may help",
+                              (unsigned long long)worker->step, worker->rank);
     worker->result.loss = evaluation.loss;
     worker->result.accuracy = evaluation.accuracy;
     return trn_record_evaluation(worker, &evaluation);
+}
+
+/* One gradient that cannot be said is an accident; one after the other is a training that stands
+ * still. */
+static terse_status count_skips(struct trn_worker *worker, const terse_exchange_report *report)
+{
+    worker->result.skipped += report->skipped != TERSE_OK;
+    worker->skips = report->skipped != TERSE_OK ? worker->skips + 1 : 0;
+    if (worker->skips < MOST_SKIPS)
+        return TERSE_OK;
+    return trn_fail(&worker->fault, TERSE_NOT_FINITE,
+                    "step %llu: the gradient of worker %d could not be said %u times in a row: %s; "
+                    "a smaller learning rate may help",
+                    (unsigned long long)worker->step, report->skipped_by, MOST_SKIPS,
+                    terse_status_text(report->skipped));
 }
 
 /* A step of all workers. */
@@ -263,7 +304,7 @@ static terse_status step(struct trn_worker *worker, int *stop)
     terse_status status = gradient_of(worker, &mine);
     const double computed = trn_now();
     if (status == TERSE_OK && !isfinite(mine.loss))
-        mine.broken = broken_tensor(worker);
+        mine.broken = broken_tensor(worker, worker->gradient);
     if (status == TERSE_OK)
         status = tell(worker, &mine);
     if (status == TERSE_OK)
@@ -278,9 +319,9 @@ static terse_status step(struct trn_worker *worker, int *stop)
     result->seconds += trn_now() - start;
     result->bytes_sent += report.exchange.said_len;
     result->bytes_dense += report.exchange.dense_len;
-    result->skipped += report.exchange.skipped != TERSE_OK;
     result->train_loss = loss;
-    return trn_record_step(worker, &report, loss, computed - start);
+    status = count_skips(worker, &report.exchange);
+    return status == TERSE_OK ? trn_record_step(worker, &report, loss, computed - start) : status;
 }
 
 static terse_status loop(struct trn_worker *worker)
@@ -288,7 +329,7 @@ static terse_status loop(struct trn_worker *worker)
     const struct trn_settings *const settings = worker->run->settings;
     const uint64_t first = worker->step;
     const double before = worker->result.seconds;
-    uint64_t kept = first;
+    uint64_t kept = UINT64_MAX;
     uint64_t evaluated = UINT64_MAX;
     terse_status status = TERSE_OK;
     int stop = 0;

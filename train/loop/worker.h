@@ -56,6 +56,7 @@ struct trn_worker {
     uint64_t steps_per_epoch;
     uint64_t steps; /* to do in all */
     uint64_t step;  /* done */
+    uint32_t skips; /* steps in a row that no worker took */
     struct trn_result result;
     terse_status status;
     terse_fault fault;
@@ -68,6 +69,9 @@ void trn_worker_destroy(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
                                          const uint32_t *examples, uint32_t count, uint64_t epoch,
                                          struct trn_batch *out);
+
+/* Are the weights no longer finite? Then the fault tells the step and the tensor. */
+int trn_worker_is_broken(struct trn_worker *worker);
 
 /* evaluate.c: collective. */
 struct trn_evaluation {

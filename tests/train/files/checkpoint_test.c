@@ -235,7 +235,7 @@ static void test_a_disk_that_fills_up_keeps_the_last_good(void **state)
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
         const terse_status status = write_step(&folder, 2, &fault);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-        test_refused(status, TRN_NO_FILE, &fault, "File too large");
+        test_refused(status, TRN_BAD_DISK, &fault, "File too large");
         assert_int_equal(test_entries(&folder), 1);
         expect_latest(&folder, 1, "");
     }

@@ -63,7 +63,7 @@ static void test_what_cannot_be_opened_leaves_nothing(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     const terse_status status = trn_events_open(folder.path, 0, &events, &fault);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(status, TRN_NO_FILE);
+    assert_int_equal(status, TRN_BAD_DISK);
     assert_int_equal(test_entries(&folder), 0);
     test_folder_remove(&folder);
 }

@@ -111,7 +111,7 @@ static void test_a_limit_on_size_leaves_the_old_file(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     const terse_status status = trn_file_write(path, large, 1 << 20, &fault);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    test_refused(status, TRN_NO_FILE, &fault, "File too large");
+    test_refused(status, TRN_BAD_DISK, &fault, "File too large");
     expect_contents(path, "old");
     assert_int_equal(test_entries(&folder), 1);
     free(large);
@@ -137,7 +137,7 @@ static void test_a_full_disk_leaves_the_old_file(void **state)
     const int entries = test_entries(&folder);
     expect_contents(path, "old");
     assert_int_equal(umount(folder.path), 0);
-    test_refused(status, TRN_NO_FILE, &fault, "No space left on device");
+    test_refused(status, TRN_BAD_DISK, &fault, "No space left on device");
     assert_int_equal(entries, 1);
     free(large);
     test_folder_remove(&folder);

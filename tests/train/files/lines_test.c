@@ -112,7 +112,7 @@ static void test_a_line_that_does_not_fit_leaves_no_half(void **state)
     for (; written < 100 && status == TERSE_OK; written += status == TERSE_OK)
         status = trn_lines_append(lines, step_line(written), &fault);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    test_refused(status, TRN_NO_FILE, &fault, "File too large");
+    test_refused(status, TRN_BAD_DISK, &fault, "File too large");
     expect_steps(path, written);
     assert_int_equal(trn_lines_append(lines, step_line(written), &fault), TERSE_OK);
     expect_steps(path, written + 1);

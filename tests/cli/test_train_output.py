@@ -1,0 +1,217 @@
+"""What a training prints and writes."""
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import unittest
+
+from support import TERSE
+from training import TrainCase
+
+KEYS = {"method", "model", "data", "workers", "steps", "loss", "accuracy", "bytes_sent",
+        "bytes_dense", "weights_hash", "seconds", "examples_per_second"}
+
+
+def read_terminal(words, env=None):
+    """Everything the command writes to a terminal of 70 columns on standard error, and its
+    standard output."""
+    master, slave = pty.openpty()
+    settings = dict(os.environ, TERM="xterm", **(env or {}))
+    process = subprocess.Popen([TERSE, "train", *words], stdout=subprocess.PIPE, stderr=slave,
+                               env=settings)
+    os.close(slave)
+    seen = b""
+    while True:
+        ready, _, _ = select.select([master], [], [], 60)
+        try:
+            part = os.read(master, 65536) if ready else b""
+        except OSError:  # the other side is closed
+            part = b""
+        if not part:
+            break
+        seen += part
+    os.close(master)
+    out, _ = process.communicate(timeout=60)
+    return process.returncode, out.decode(), seen.decode()
+
+
+class Printed(TrainCase):
+    def test_json(self):
+        done = self.terse("train", *self.small, "--steps", "5", "--workers", "3", "--method",
+                          "def:ratio=4", "--json")
+        result = json.loads(done.stdout)
+        self.assertLessEqual(KEYS, set(result))
+        self.assertEqual((result["workers"], result["steps"], result["model"], result["data"]),
+                         (3, 5, "logistic", self.images))
+        self.assertTrue(result["method"].startswith("def:ratio=4"))
+        self.assertRegex(result["weights_hash"], r"^0x[0-9a-f]{16}$")
+        self.assertTrue(0 <= result["accuracy"] <= 1)
+        self.assertGreater(result["bytes_dense"], 2 * result["bytes_sent"])
+        self.assertGreater(result["examples_per_second"], 0)
+        # 2(K-1)/K times four bytes an element
+        self.assertAlmostEqual(result["bytes_dense"], 5 * 4 * result["parameters"] * 4 / 3, delta=5)
+
+    def test_numbers_have_no_accuracy(self):
+        result = self.json("train", "--data", "regression", "--steps", "3", "--json", "-q")
+        self.assertIsNone(result["accuracy"])
+
+    def test_table(self):
+        done = self.terse("train", *self.small, "--steps", "3", "--workers", "2", "-q")
+        self.assertEqual(done.stderr, b"")
+        text = done.stdout.decode()
+        for word in ("logistic on idx:", "finished", "test accuracy", "times smaller than dense",
+                     "examples/s", "weights hash"):
+            self.assertIn(word, text)
+
+    def test_plain_lines_into_a_pipe(self):
+        done = self.terse("train", *self.small, "--steps", "4", "--workers", "2",
+                          "--evaluate-every", "2", "--json")
+        json.loads(done.stdout)
+        lines = [line for line in done.stderr.decode().splitlines() if line.startswith("step ")]
+        self.assertEqual(len(lines), 2)
+        self.assertRegex(lines[0], r"^step 2  epoch 0  test loss \S+  accuracy \S+ %  \S+ s$")
+        self.assertNotIn(b"\r", done.stderr)
+        self.assertNotIn(b"\033", done.stderr)
+
+    def test_verbose_tells_what_the_exchange_chose(self):
+        done = self.terse("train", *self.small, "--steps", "2", "--workers", "2", "-v", "--method",
+                          "def:ratio=4")
+        self.assertIn(b"combine=", done.stderr)
+
+    def test_a_line_that_changes_on_a_terminal(self):
+        words = (*self.small, "--workers", "2", "--steps", "600", "--evaluate-every", "300",
+                 "--method", "signum")
+        code, out, seen = read_terminal(words, {"NO_COLOR": "1"})
+        self.assertEqual(code, 0, seen)
+        drawn = re.findall(r"\r\033\[K(step \d+[^\r\n]*)", seen)
+        self.assertTrue(drawn, seen)
+        self.assertRegex(drawn[0], r"^step \d+  loss \S+.*examples/s.*a step, ")
+        self.assertNotRegex(seen, r"\033\[[0-9;]*m")  # NO_COLOR
+        self.assertNotIn("\r", out)
+        self.assertIn("weights hash", out)
+
+    def test_quiet_on_a_terminal(self):
+        code, out, seen = read_terminal((*self.small, "--workers", "2", "--steps", "20", "-q"))
+        self.assertEqual((code, seen), (0, ""))
+        self.assertIn("weights hash", out)
+
+    def test_full_standard_output(self):
+        with open("/dev/full", "wb") as full:
+            self.terse("train", *self.small, "--steps", "1", "-q", "--json", expect=3, stdout=full)
+
+
+class Folder(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.result = self.train("--steps", "12", "--workers", "2", "--evaluate-every", "4",
+                                 "--method", "topk:keep=0.05", "--seed", "5", "--checkpoint-every",
+                                 "5", "--out", self.path("a/run"))
+
+    def test_run_json(self):
+        about = self.run_json("a/run")
+        for key, value in (("model", "logistic"), ("data", self.images), ("workers", 2),
+                           ("batch", 8), ("accumulate", 1), ("seed", 5), ("steps", 12),
+                           ("epochs", 0), ("threads", 1), ("codec_threads", 1), ("shard", "iid"),
+                           ("augment", False), ("checkpoint_every", 5), ("evaluate_every", 4),
+                           ("parameters", 1450)):
+            self.assertEqual(about[key], value, key)
+        self.assertIn("keep=0.05", about["spec"])
+        self.assertRegex(about["terse"], r"^\d+\.\d+\.\d+$")
+        self.assertIn(about["cpu_level"], ("ref", "avx2", "avx512", "neon"))
+        self.assertTrue(about["command"].startswith("terse train --data idx:"))
+        self.assertEqual([t["count"] for t in about["tensors"]], [1440, 10])
+
+    def test_metrics(self):
+        lines = self.lines("a/run")
+        self.assertEqual([line["step"] for line in lines if line["kind"] == "step"],
+                         list(range(1, 13)))
+        evaluations = [line for line in lines if line["kind"] == "evaluation"]
+        self.assertEqual([line["step"] for line in evaluations], [4, 8, 12])
+        for line in evaluations:
+            self.assertTrue(0 < line["phi_gradient"] <= 1)
+            self.assertTrue(0 < line["phi_noise"] <= 1)
+        self.assertEqual(evaluations[-1]["loss"], self.result["loss"])
+        self.assertEqual(evaluations[-1]["bytes_said_total"], self.result["bytes_sent"])
+        self.assertEqual(lines[-1]["weights_hash"], self.result["weights_hash"])
+        self.assert_monotone("a/run")
+
+    def test_weights(self):
+        data = self.read("a/run/weights.safetensors")
+        (length,) = struct.unpack_from("<Q", data)
+        header = json.loads(data[8:8 + length])
+        header.pop("__metadata__", None)
+        self.assertEqual(sorted(sum(t["shape"]) for t in header.values()), [10, 154])
+        for tensor in header.values():
+            begin, end = tensor["data_offsets"]
+            values = struct.unpack("<%df" % ((end - begin) // 4),
+                                   data[8 + length + begin:8 + length + end])
+            self.assertEqual(tensor["dtype"], "F32")
+            self.assertTrue(any(values))
+            self.assertTrue(all(abs(v) < 100 for v in values))
+
+    def test_files(self):
+        names = set(os.listdir(self.path("a/run")))
+        events = {name for name in names if name.startswith("events.out.tfevents.")}
+        self.assertEqual(len(events), 1)
+        self.assertEqual(names - events, {"run.json", "metrics.jsonl", "weights.safetensors",
+                                          "checkpoint-10.terse", "checkpoint-12.terse"})
+        data = self.read("a/run/" + events.pop())
+        for tag in (b"train/loss", b"test/loss", b"test/accuracy", b"bytes/said"):
+            self.assertIn(tag, data)
+
+
+class Options(TrainCase):
+    def test_target_stops_early(self):
+        words = ("--workers", "2", "--steps", "300", "--evaluate-every", "5", "--lr", "0.05")
+        result = self.train(*words, "--target", "0.6", "--out", self.path("run"))
+        self.assertEqual(result["status"], "target")
+        self.assertLess(result["steps"], 300)
+        self.assertEqual(result["steps"] % 5, 0)
+        self.assertGreaterEqual(result["accuracy"], 0.6)
+        self.assertEqual(self.lines("run")[-1]["status"], "target")
+        self.assertEqual(self.checkpoints("run"), [result["steps"]])
+
+    def test_accumulate(self):
+        """Two batches of 8 are one of 16, but for the order of additions."""
+        words = ("--workers", "2", "--steps", "6", "--shard", "range")
+        whole = self.train(*words, "--batch", "16")
+        halves = self.train(*words, "--batch", "8", "--accumulate", "2")
+        self.assertAlmostEqual(whole["loss"], halves["loss"], delta=1e-4 * whole["loss"])
+        self.assertAlmostEqual(whole["train_loss"], halves["train_loss"],
+                               delta=1e-4 * whole["train_loss"])
+        self.assertNotEqual(whole["loss"], self.train(*words, "--batch", "8")["loss"])
+
+    def test_epochs_are_steps(self):
+        """400 images, 2 workers, batch 8: 25 steps an epoch."""
+        epochs = self.train("--workers", "2", "--epochs", "2", "--out", self.path("run"))
+        steps = self.train("--workers", "2", "--steps", "50")
+        self.assertEqual((epochs["steps"], epochs["epochs"]), (50, 2))
+        self.assertEqual(epochs["weights_hash"], steps["weights_hash"])
+        evaluations = [line["step"] for line in self.lines("run") if line["kind"] == "evaluation"]
+        self.assertEqual(evaluations, [25, 50])
+
+    def test_sharding_is_seen_in_the_noise(self):
+        noise = {}
+        for shard in ("iid", "class:alpha=0.01"):
+            name = shard[:3]
+            self.train("--workers", "4", "--steps", "4", "--shard", shard, "--out", self.path(name))
+            first = next(line for line in self.lines(name) if line["kind"] == "evaluation")
+            noise[shard] = first["phi_noise"]
+        self.assertNotEqual(noise["iid"], noise["class:alpha=0.01"])
+
+    def test_built_in_data(self):
+        for data, model in (("digits", "logistic"), ("regression", "linear"),
+                            ("quadratic", "linear")):
+            with self.subTest(data=data):
+                result = self.json("train", "--data", data, "--model", model, "--steps", "60",
+                                   "--workers", "2", "--json", "-q", "--evaluate-every", "60")
+                first = self.json("train", "--data", data, "--model", model, "--steps", "1",
+                                  "--workers", "2", "--json", "-q")
+                self.assertLess(result["loss"], first["loss"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,152 @@
+"""Under mpirun: the weights of threads, stops, and a rank that is killed."""
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from support import MACHINE, REFUSED, TERSE
+from training import launch, LAUNCH_ENV, METHODS, MPICH, OPEN_MPI, TrainCase
+
+MPICH_LIBRARY = os.environ.get("TERSE_MPICH_LIBRARY", "")
+HERE = os.environ.get("TERSE_RANKS", "yes") == "yes"  # no: this build has no libterse-mpi
+
+
+def run(launcher, words, env=None):
+    return subprocess.run([*launcher, TERSE, *words], stdout=subprocess.PIPE, timeout=110,
+                          stderr=subprocess.PIPE, env=dict(os.environ, **LAUNCH_ENV, **(env or {})),
+                          check=False)
+
+
+@unittest.skipUnless(HERE and OPEN_MPI, "no libterse-mpi in this build, or no Open MPI")
+class OpenMpi(TrainCase):
+    def ranks(self, count, *words, env=None):
+        done = run(launch(count), ("train", *self.small, "--json", "-q", *words), env)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        return json.loads(done.stdout)
+
+    def test_the_weights_of_threads(self):
+        for method in METHODS:
+            with self.subTest(method=method):
+                words = ("--method", method, "--steps", "7")
+                here = self.train(*words, "--workers", "3")
+                there = self.ranks(3, *words)
+                for key in ("weights_hash", "loss", "accuracy", "bytes_sent", "workers"):
+                    self.assertEqual(there[key], here[key], key)
+
+    def test_threads_never_matter(self):
+        words = ("--method", "def:ratio=4", "--steps", "5")
+        here = self.train(*words, "--workers", "2")["weights_hash"]
+        there = self.ranks(2, *words, "--codec-threads", "2", env={"OMP_NUM_THREADS": "3"})
+        self.assertEqual(there["weights_hash"], here)
+
+    def test_ranks_and_threads_resume_each_other(self):
+        words = ("--method", "regtopk:keep=0.05", "--steps", "11", "--checkpoint-every", "6")
+        whole = self.ranks(3, *words, "--out", self.path("run"))["weights_hash"]
+        os.remove(self.checkpoint("run", 11))
+        self.assertEqual(self.train("--resume", self.path("run"))["weights_hash"], whole)
+        os.remove(self.checkpoint("run", 11))
+        self.assertEqual(self.ranks(3, "--resume", self.path("run"))["weights_hash"], whole)
+        self.assert_monotone("run")
+
+    def test_refusals(self):
+        """The reason is rank 0's, and the exit code is that of a single process."""
+        os.mkdir(self.path("empty"))
+        for words, code, reason in (
+                (("--resume", self.path("empty")), REFUSED, "there is no checkpoint in"),
+                (("--model", "cnn", "--data", "regression"), REFUSED, "reads images"),
+                (("--out", "/proc/terse"), REFUSED, "cannot make the folder"),
+                (("--lr", "20", "--data", "regression", "--model", "linear", "--steps", "500"),
+                 REFUSED, "is not finite")):
+            with self.subTest(words=words):
+                done = run(launch(2), ("train", *self.small, "-q", *words))
+                self.assertEqual(done.returncode, code, done.stderr.decode())
+                self.assertIn(reason, done.stderr.decode())
+                self.assertEqual(done.stdout.strip(), b"")
+
+    def test_a_killed_rank(self):
+        """The job ends soon, the output names the rank and --resume, which continues."""
+        words = ("--method", "def:ratio=4", "--steps", "20000", "--evaluate-every", "20000")
+        process = self.begin(*words, "-q", "--checkpoint-every", "20", "--out", self.path("run"),
+                             launcher=launch(3), env=LAUNCH_ENV)
+        self.wait_for_checkpoint("run", process)
+        victim = self.rank_process(process.pid, 1)
+        os.kill(victim, signal.SIGKILL)
+        start = time.monotonic()
+        _, err = process.communicate(timeout=60)
+        err = err.decode()
+        self.assertLess(time.monotonic() - start, 30)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertRegex(err, r"rank 1\b")
+        self.assertIn("--resume %s continues" % self.path("run"), err)
+        last = self.checkpoints("run")[-1]
+        more = ("--resume", self.path("run"), "--steps", str(last + 3))
+        self.assertEqual(self.ranks(3, *more)["steps"], last + 3)
+
+    def rank_process(self, launcher, rank):
+        """The process of a rank, found among the launcher's children by its environment."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open("/proc/%s/stat" % pid, encoding="ascii", errors="replace") as file:
+                    parent = int(file.read().rsplit(")", 1)[1].split()[1])
+                with open("/proc/%s/environ" % pid, "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if parent == launcher and b"OMPI_COMM_WORLD_RANK=%d" % rank in words:
+                return int(pid)
+        self.fail("no process of rank %d" % rank)
+
+    def test_a_signal_to_the_job(self):
+        """mpirun hands it on; a checkpoint is there, and the job goes on from it."""
+        words = ("--method", "signum", "--steps", "20000", "--evaluate-every", "20000")
+        process = self.begin(*words, "-q", "--checkpoint-every", "50", "--out", self.path("run"),
+                             launcher=launch(2), env=LAUNCH_ENV)
+        self.wait_for_checkpoint("run", process)
+        _, err = self.stop(process)
+        self.assertIn("--resume %s continues" % self.path("run"), err)
+        last = self.checkpoints("run")[-1]
+        rest = self.ranks(2, "--resume", self.path("run"), "--steps", str(last + 3))
+        self.assertEqual(rest["steps"], last + 3)
+
+    def test_compare(self):
+        words = ("compare", *self.small, "--methods", "dense;signum", "--steps", "6", "--json",
+                 "-q", "--out", self.path("cmp"))
+        done = run(launch(2), words)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        members = json.loads(done.stdout)["members"]
+        self.assertEqual([m["method"] for m in members], ["dense", "signum"])
+        self.assertTrue(os.path.exists(self.path("cmp/report.html")))
+        here = self.json(*words[:-1], self.path("here"), "--workers", "2")["members"]
+        self.assertEqual([m["loss"] for m in here], [m["loss"] for m in members])
+
+    def test_live_is_rank_0s(self):
+        done = run(launch(2), ("train", *self.small, "--steps", "3", "--live", "0"))
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertEqual(len(re.findall(r"live page: http://127.0.0.1:\d+/",
+                                        done.stderr.decode())), 1)
+
+
+@unittest.skipUnless(HERE and MPICH and MPICH_LIBRARY, "no MPICH, or no libterse-mpi built for it")
+class Mpich(TrainCase):
+    def test_the_weights_of_threads(self):
+        for method in ("def:ratio=4", "qadam"):
+            words = ("--method", method, "--steps", "7")
+            here = self.train(*words, "--workers", "3")["weights_hash"]
+            done = run((MPICH, "-n", "3"), ("train", *self.small, "--json", "-q", *words),
+                       {"TERSE_MPI_LIBRARY": MPICH_LIBRARY})
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+            self.assertEqual(json.loads(done.stdout)["weights_hash"], here)
+
+    @unittest.skipUnless(OPEN_MPI, "no Open MPI")
+    def test_the_other_launcher_is_seen(self):
+        """Each would train alone: it is refused instead."""
+        done = run((MPICH, "-n", "2"), ("train", *self.small, "--steps", "1", "-q"))
+        self.assertIn(done.returncode, (REFUSED, MACHINE))
+        self.assertIn("launcher of another MPI", done.stderr.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,155 @@
+"""Resuming: by another number of workers, with other settings, from files that are damaged."""
+import os
+import unittest
+
+from support import REFUSED
+from training import floats, read_checkpoint, TrainCase
+
+
+class Workers(TrainCase):
+    def memories(self, path):
+        """The sum of all workers' error memories, and how many there are."""
+        _, _, blobs = read_checkpoint(path)
+        found = [floats(data) for (name, _), data in blobs.items() if name == "memory"]
+        return [sum(column) for column in zip(*found)], len(found)
+
+    def test_another_number_of_workers_keeps_the_sum(self):
+        words = ("--method", "topk:keep=0.01", "--steps", "9", "--checkpoint-every", "8")
+        self.train(*words, "--workers", "4", "--out", self.path("run"))
+        os.remove(self.checkpoint("run", 9))
+        before, count = self.memories(self.checkpoint("run", 8))
+        self.assertEqual(count, 4)
+        for workers in ("2", "3", "6"):
+            with self.subTest(workers=workers):
+                folder = self.path("by" + workers)
+                done = self.terse("train", *self.small, *words, "--json", "--workers", workers,
+                                  "--resume", self.path("run"), "--out", folder)
+                note = "resumed by %s workers instead of 4" % workers
+                self.assertIn(note, done.stderr.decode())
+                said = float(done.stderr.decode().split("their sum stays ")[1].split()[0])
+                self.assertAlmostEqual(said, sum(before), delta=1e-6 * sum(map(abs, before)))
+                self.assertIn(b'"steps":\t9', done.stdout)
+                _, count = self.memories(os.path.join(folder, "checkpoint-9.terse"))
+                self.assertEqual(count, int(workers))
+
+    def test_the_sum_is_in_the_new_checkpoint(self):
+        """Resumed at its last step, a run writes at once what it has got."""
+        words = ("--method", "topk:keep=0.01", "--steps", "5")
+        self.train(*words, "--workers", "4", "--out", self.path("run"))
+        before, _ = self.memories(self.checkpoint("run", 5))
+        self.train(*words, "--workers", "3", "--resume", self.path("run"), "--out",
+                   self.path("new"))
+        after, count = self.memories(self.checkpoint("new", 5))
+        self.assertEqual(count, 3)
+        scale = max(map(abs, before))
+        self.assertGreater(scale, 0)
+        for a, b in zip(before, after):
+            self.assertAlmostEqual(a, b, delta=1e-5 * scale)
+
+    def test_a_finished_run_stays_as_it_is(self):
+        first = self.train("--steps", "4", "--workers", "2", "--out", self.path("run"))
+        again = self.train("--resume", self.path("run"))
+        self.assertEqual((again["weights_hash"], again["steps"]), (first["weights_hash"], 4))
+        self.assert_monotone("run")
+
+
+class Settings(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.train("--steps", "4", "--workers", "2", "--method", "def:ratio=4", "--out",
+                   self.path("run"))
+        self.files = sorted(os.listdir(self.path("run")))
+
+    def refused(self, *words, folder="run", expect=REFUSED):
+        text = self.error("train", "-q", "--resume", self.path(folder), *words, expect=expect)
+        self.assertEqual(sorted(os.listdir(self.path("run"))), self.files)
+        return text
+
+    def test_other_settings_are_named(self):
+        for words, name in ((("--model", "cnn"), "model 'logistic', not 'cnn'"),
+                            (("--data", "digits"), "the checkpoint has data"),
+                            (("--method", "signum"), "the checkpoint has method"),
+                            (("--method", "def:ratio=8"), "the checkpoint has method"),
+                            (("--shard", "range"), "shard 'iid', not 'range'"),
+                            (("--seed", "2"), "seed 1, not 2"),
+                            (("--batch", "4"), "batch 8, not 4"),
+                            (("--accumulate", "2"), "accumulate 1, not 2"),
+                            (("--threads", "2"), "threads 1, not 2"),
+                            (("--augment",), "without augment")):
+            with self.subTest(words=words):
+                self.assertIn(name, self.refused(*words))
+
+    def test_settings_need_not_be_said_again(self):
+        rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "6")
+        self.assertEqual((rest["steps"], rest["workers"], rest["model"]), (6, 2, "logistic"))
+        self.assertTrue(rest["method"].startswith("def:ratio=4"))
+
+    def test_another_folder_takes_the_rest(self):
+        before = self.read("run/metrics.jsonl")
+        rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "6",
+                         "--out", self.path("new"))
+        self.assertEqual(rest["checkpoint"], self.checkpoint("new", 6))
+        self.assertEqual(self.read("run/metrics.jsonl"), before)
+
+    def test_another_run_is_not_written_over(self):
+        self.train("--steps", "3", "--out", self.path("other"))
+        before = self.read("other/metrics.jsonl")
+        for words in (("--resume", self.path("run"), "--steps", "6"), ("--steps", "3"),):
+            text = self.error("train", *self.small, "-q", *words, "--out", self.path("other"),
+                              *(("--workers", "2", "--method", "def:ratio=4")))
+            self.assertIn("holds a run already", text)
+        self.assertEqual(self.read("other/metrics.jsonl"), before)
+        self.assertEqual(self.checkpoints("other"), [3])
+
+    def test_nothing_to_resume(self):
+        os.mkdir(self.path("empty"))
+        self.assertIn("there is no checkpoint in", self.refused(folder="empty"))
+        self.assertIn("No such file", self.refused(folder="absent"))
+
+
+class Damaged(TrainCase):
+    def setUp(self):
+        super().setUp()
+        self.whole = self.train("--steps", "9", "--checkpoint-every", "5", "--workers", "2",
+                                "--out", self.path("run"))
+        self.assertEqual(self.checkpoints("run"), [5, 9])
+
+    def damage(self, step, change):
+        path = "run/checkpoint-%d.terse" % step
+        self.write(path, change(self.read(path)))
+
+    DAMAGES = (("truncated", lambda data: data[:-5]),
+               ("empty", lambda data: b""),
+               ("flipped", lambda data: data[:-100] + bytes([data[-100] ^ 1]) + data[-99:]),
+               ("foreign", lambda data: b"PK\x03\x04" + data[4:]),
+               ("version", lambda data: data[:8] + b"\x63" + data[9:]))
+
+    def test_the_older_one_is_used_and_that_is_said(self):
+        good = self.read("run/checkpoint-9.terse")
+        for name, change in self.DAMAGES:
+            with self.subTest(damage=name):
+                self.write("run/checkpoint-9.terse", change(good))
+                done = self.terse("train", "--json", "--resume", self.path("run"))
+                self.assertIn("skipped ", done.stderr.decode())
+                self.assertIn("checkpoint-9.terse", done.stderr.decode())
+                self.assertIn(self.whole["weights_hash"].encode(), done.stdout)
+                self.assertEqual(read_checkpoint(self.checkpoint("run", 9))[0], 9)
+
+    def test_refused_when_none_is_sound(self):
+        for step in (5, 9):
+            self.damage(step, lambda data: data[:200])
+        before = {name: self.read("run/" + name) for name in os.listdir(self.path("run"))}
+        text = self.error("train", "-q", "--resume", self.path("run"))
+        self.assertIn("checkpoint-9.terse: byte ", text)
+        self.assertEqual({name: self.read("run/" + name)
+                          for name in os.listdir(self.path("run"))}, before)
+
+    def test_what_a_killed_writer_left_is_no_checkpoint(self):
+        self.write("run/.checkpoint-12.terse.abcdef", self.read("run/checkpoint-9.terse")[:300])
+        rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "11")
+        self.assertEqual(rest["steps"], 11)
+        self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,125 @@
+"""The same settings give the same weights: whatever the threads, and after any kind of stop."""
+import os
+import signal
+import time
+import unittest
+
+from support import OK
+from training import METHODS, TrainCase
+
+LONG = ("--steps", "2000", "--evaluate-every", "2000")
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Same(TrainCase):
+    def test_threads_never_matter(self):
+        for method in ("def:ratio=4", "regtopk:keep=0.05"):
+            words = ("--method", method, "--workers", "3", "--steps", "6")
+            plain = self.train(*words)["weights_hash"]
+            for more, env in ((("--codec-threads", "2"), {}), ((), {"OMP_NUM_THREADS": "1"}),
+                              ((), {"OMP_NUM_THREADS": "5", "OPENBLAS_NUM_THREADS": "3"})):
+                with self.subTest(method=method, more=more, env=env):
+                    self.assertEqual(self.train(*words, *more, env=env)["weights_hash"], plain)
+
+    def test_settings_do_matter(self):
+        seen = set()
+        words = ("--workers", "2", "--steps", "3")
+        for more in ((), ("--seed", "2"), ("--lr", "0.01"), ("--shard", "range"),
+                     ("--shard", "class:alpha=0.1"), ("--method", "signum"), ("--batch", "9"),
+                     ("--accumulate", "2"), ("--augment",), ("--workers", "3"), ("--steps", "4")):
+            seen.add(self.train(*words, *more)["weights_hash"])
+        self.assertEqual(len(seen), 11)
+
+    def test_checkpoints_and_evaluations_change_nothing(self):
+        for method in ("qadam", "def:ratio=4"):
+            words = ("--method", method, "--workers", "2", "--steps", "8")
+            plain = self.train(*words, "--evaluate-every", "8")["weights_hash"]
+            busy = self.train(*words, "--evaluate-every", "1", "--checkpoint-every", "1", "--out",
+                              self.path("run-" + method[:3]))
+            self.assertEqual(busy["weights_hash"], plain)
+
+    def test_half_and_half(self):
+        """For every method: 11 steps, and the last 5 of them again from the checkpoint of step 6."""
+        for i, method in enumerate(METHODS):
+            with self.subTest(method=method):
+                words = ("--method", method, "--workers", "3")
+                name = "run%d" % i
+                whole = self.train(*words, "--steps", "11", "--checkpoint-every", "6", "--out",
+                                   self.path(name))
+                self.assertEqual(self.checkpoints(name), [6, 11])
+                os.remove(self.checkpoint(name, 11))
+                rest = self.train("--resume", self.path(name))
+                self.assert_monotone(name)
+                for key in ("weights_hash", "steps", "loss", "accuracy", "bytes_sent",
+                            "bytes_dense"):
+                    self.assertEqual(rest[key], whole[key], key)
+
+    def test_batch_norm_is_kept_too(self):
+        """Running statistics are a worker's own; the net with them comes back whole."""
+        words = ("--model", "resnet20", "--batch", "4", "--workers", "2", "--shard", "range")
+        whole = self.train(*words, "--steps", "3", "--checkpoint-every", "2", "--out",
+                           self.path("run"))
+        os.remove(self.checkpoint("run", 3))
+        rest = self.json("train", "--json", "-q", "--resume", self.path("run"))
+        self.assertEqual((rest["weights_hash"], rest["loss"]),
+                         (whole["weights_hash"], whole["loss"]))
+
+
+class Stopped(TrainCase):
+    def check_rest(self, folder, *words):
+        """What was stopped goes on to the weights of a run that never was."""
+        self.assertLess(self.checkpoints(folder)[-1], 2000)
+        rest = self.train(*words, *LONG, "--resume", self.path(folder))
+        whole = self.train(*words, *LONG)
+        self.assertEqual(rest["weights_hash"], whole["weights_hash"])
+        self.assertEqual(rest["steps"], 2000)
+        self.assert_monotone(folder)
+
+    def test_kill_9(self):
+        words = ("--method", "regtopk:keep=0.05", "--workers", "3")
+        process = self.begin(*words, *LONG, "--checkpoint-every", "5", "--out", self.path("run"))
+        self.wait_for_checkpoint("run", process, 10)
+        self.stop(process, signal.SIGKILL)
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        self.assertIn(len(self.checkpoints("run")), (2, 3))  # a third while old ones are removed
+        self.check_rest("run", *words)
+        self.assertFalse([name for name in os.listdir(self.path("run")) if name[0] == "."])
+
+    def test_a_signal_writes_a_checkpoint(self):
+        for i, number in enumerate(STOPS):
+            with self.subTest(signal=number):
+                name = "run%d" % i
+                words = ("--method", ("dqsgd", "topk:keep=0.05,every=3")[i], "--workers", "2")
+                process = self.begin(*words, *LONG, "--out", self.path(name))
+                self.wait_for(lambda: os.path.exists(self.path(name + "/metrics.jsonl")) and
+                              len(self.read(name + "/metrics.jsonl")) > 0, process)
+                out, err = self.stop(process, number)
+                self.assertEqual(process.returncode, OK, err)
+                self.assertIn('"status":\t"stopped"', out)
+                self.assertIn("terse train --resume %s goes on" % self.path(name), err)
+                self.assertEqual(self.lines(name)[-1]["status"], "stopped")
+                self.check_rest(name, *words)
+
+    def test_a_signal_without_a_folder(self):
+        process = self.begin("--workers", "2", *LONG, "--evaluate-every", "1")
+        process.stderr.readline()
+        _, err = self.stop(process)
+        self.assertEqual(process.returncode, OK, err)
+        self.assertIn("without --out nothing was kept", err)
+
+    def test_a_second_signal_ends_at_once(self):
+        """The evaluation that follows a first one takes longer than the second one waits."""
+        process = self.begin("--workers", "2", "--data", "digits", "--model", "resnet20",
+                             "--batch", "128")
+        time.sleep(1.0)  # a step of ResNet-20 on 256 digits takes longer than that
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        start = time.monotonic()
+        self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertLess(time.monotonic() - start, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
