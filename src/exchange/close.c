@@ -32,6 +32,8 @@ static void undo(terse_exchange *exchange)
         exchange->combine->undo(exchange->posted[i]);
         tsi_codec_forget(exchange->posted[i]->codec);
     }
+    for (uint32_t i = 0; i < exchange->bucket_count; i++)
+        exchange->bucket[i]->clean = 0; /* whichever speaks of these elements next */
 }
 
 terse_status tsi_step_break(terse_exchange *exchange, terse_status status, const terse_fault *fault)

@@ -117,8 +117,10 @@ static const char *train(terse_group *seat, void *context)
         gradient_of(rank, s, gradient, count);
         if (scene->poisoned && s == 2)
             bad = poison(scene, seat, method, gradient, weights, count, tensors);
+        /* after the poison other buckets speak of the same elements */
+        const enum order order = scene->poisoned && s % 2 == 0 ? WHOLE : scene->order;
         if (!bad)
-            status = step(scene->order, method, gradient, tensors, NULL, &fault);
+            status = step(order, method, gradient, tensors, NULL, &fault);
     }
     if (status != TERSE_OK && !bad)
         bad = complain(seat, scene->spec, status, &fault);
