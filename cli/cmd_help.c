@@ -73,8 +73,9 @@ static void print_overview(void)
            "  0  done\n"
            "  1  the input was refused, or the operation failed on it\n"
            "  2  wrong usage\n"
-           "  3  the machine failed: memory, input/output\n"
+           "  3  the machine failed: memory, input/output, a lost worker\n"
            "  4  terse reproduce: a claim does not hold\n"
+           "  128+n  terse train, terse compare: a second signal n ended it at once\n"
            "\nStart with `terse demo`.\n",
            bold, plain);
 }
