@@ -94,7 +94,7 @@ static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse
     if (told == TERSE_OK && len > 0)
         told = terse_group_broadcast(group, 0, bytes, (size_t)len, &heard);
     else if (told == TERSE_OK)
-        told = trn_fail(&heard, TERSE_BROKEN, "rank 0 has no checkpoint to resume from");
+        told = trn_fail(&heard, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
     if (status == TERSE_OK && told != TERSE_OK) {
         status = told;
