@@ -61,7 +61,9 @@ class Run {
   stepPoints(key, axis, link) {
     const series = this.series[key];
     if (!series) return [];
-    return series.step.map((step, i) => ({ step, x: this.place(axis, link, step), y: series.value[i] }));
+    const all = series.step.map((step, i) => ({ step, x: this.place(axis, link, step), y: series.value[i] }));
+    /* a loss that is no number is a gap; the others are measured now and then */
+    return key === "loss" ? all : all.filter((point) => isNumber(point.y));
   }
 
   evaluationPoints(key, axis, link) {
