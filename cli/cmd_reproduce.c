@@ -319,7 +319,7 @@ static void count_claims(struct rpr_result *const *results, size_t count, size_t
                          size_t *holding)
 {
     *all = *holding = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && results[i] != NULL; i++) {
         *all += results[i]->claims;
         for (size_t j = 0; j < results[i]->claims; j++) {
             *holding += results[i]->claim[j].holds != 0;

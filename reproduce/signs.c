@@ -303,7 +303,7 @@ void rpr_stuck(struct rpr_sheet *sheet)
     static const char *const specs[METHODS] = {"dense:momentum=0,lr=0.01", "signsgd:lr=0.01",
                                                "ef-sign:lr=0.01"};
     static const char *const name[METHODS] = {"SGD", "signSGD", "EF-sign"};
-    double loss[METHODS][STUCK_POINTS];
+    double loss[METHODS][STUCK_POINTS] = {{0}};
     double least = INFINITY;
     for (size_t i = 0; i < METHODS; i++)
         go_along_rows(sheet, specs[i], loss[i]);

@@ -272,7 +272,7 @@ static void geometry(struct rpr_sheet *sheet)
         plan_geometry(sheet, all, i);
     if (all)
         rpr_descend(sheet, &all->run[0][0][0][0][0], RUNS);
-    if (sheet->status == TERSE_OK) {
+    if (all && sheet->status == TERSE_OK) {
         choose_rates(all);
         show_geometry(sheet, all);
     }

@@ -114,10 +114,10 @@ static size_t even_ticks(const struct rpr_range *range, double *out, size_t most
                         : rough <= 5 * power ? 5 * power
                                              : 10 * power;
     size_t count = 0;
-    for (double i = ceil(range->low / step - 1e-9); count < most; i++) {
-        if (i * step > range->high + 1e-9 * step)
-            break;
-        out[count++] = i == 0 ? 0 : i * step;
+    const double first = ceil(range->low / step - 1e-9);
+    while (count < most && (first + (double)count) * step <= range->high + 1e-9 * step) {
+        const double at = first + (double)count;
+        out[count++] = at == 0 ? 0 : at * step;
     }
     return count;
 }
@@ -131,15 +131,18 @@ static size_t log_ticks(const struct rpr_range *range, double *out, size_t most)
     const double every = fmax(1, ceil((last - first + 1) / (double)most));
     size_t count = 0;
     if (last - first >= 2 || 3 * (last - first + 2) > (double)most) {
-        for (double i = first; i <= last && count < most; i += every)
-            out[count++] = pow(10, i);
+        while (count < most && first + (double)count * every <= last) {
+            out[count] = pow(10, first + (double)count * every);
+            count++;
+        }
         if (count > 1)
             return count;
     }
     count = 0;
-    for (double i = first - 1; i <= last; i++)
+    const int decades = (int)(last - first) + 2;
+    for (int i = 0; i < decades; i++)
         for (size_t j = 0; j < 3 && count < most; j++) {
-            const double at = few[j] * pow(10, i);
+            const double at = few[j] * pow(10, first - 1 + i);
             if (at >= range->low * 0.999 && at <= range->high * 1.001)
                 out[count++] = at;
         }

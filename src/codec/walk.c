@@ -5,19 +5,22 @@
 #include "codec/object.h"
 #include "kernels/bind.h"
 
-/* How a piece is said in a round; NULL: not at all. A plain piece is said whole in the last. */
-static const struct terse_codec_ops *ops_of(const terse_codec *codec, const struct tsi_piece *piece,
-                                            uint32_t round)
+/* Is there a section of this piece in a round? A plain piece is said whole in the last. */
+static int is_said(const terse_codec *codec, const struct tsi_piece *piece, uint32_t round)
 {
-    if (piece->count == 0 || (piece->plain && round + 1 < codec->ops->rounds))
-        return NULL;
+    return piece->count > 0 && !(piece->plain && round + 1 < codec->ops->rounds);
+}
+
+static const struct terse_codec_ops *ops_of(const terse_codec *codec, const struct tsi_piece *piece)
+{
     return piece->plain ? &tsi_codec_f32 : codec->ops;
 }
 
 static size_t bound_of(const terse_codec *codec, const struct tsi_piece *piece, uint32_t round)
 {
-    const struct terse_codec_ops *const ops = ops_of(codec, piece, round);
-    return ops ? ops->section_bound(codec->param, piece, round) : 0;
+    return is_said(codec, piece, round)
+               ? ops_of(codec, piece)->section_bound(codec->param, piece, round)
+               : 0;
 }
 
 size_t tsi_codec_bound(const terse_codec *codec, uint32_t round, struct tsi_pieces pieces)
@@ -117,9 +120,9 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     size_t at = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
-        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece, walk->round);
+        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
         size_t used = 0;
-        if (!ops)
+        if (!is_said(walk->codec, call.piece, walk->round))
             continue;
         const terse_status status =
             ops->decode_add(&call, payload + at, len - at, &used, out + call.piece->offset, fault);
@@ -142,9 +145,9 @@ static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pie
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
         const uint64_t offset = call.piece->offset;
-        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece, walk->round);
+        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
         size_t used = 0;
-        if (!ops)
+        if (!is_said(walk->codec, call.piece, walk->round))
             continue;
         const terse_status status =
             ops->encode(&call, in + offset, take ? take + offset : NULL, payload + at, &used);

@@ -248,7 +248,8 @@ terse_status tsi_exchange_finish(terse_exchange *exchange, const float *gradient
 terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
                                    terse_exchange_report *report, terse_fault *fault)
 {
-    if (exchange)
-        exchange->answer = gradient;
+    if (!exchange)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange is NULL");
+    exchange->answer = gradient;
     return tsi_exchange_finish(exchange, gradient, report, fault);
 }

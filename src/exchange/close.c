@@ -66,7 +66,7 @@ static void roll_back(terse_exchange *exchange)
     for (uint32_t i = 0; i < exchange->posted_count; i++) {
         struct tsi_bucket *const bucket = exchange->posted[i];
         const size_t len = (size_t)bucket->count * sizeof(float);
-        if (bucket->copied) {
+        if (bucket->copied && room->memory) {
             memcpy(room->memory + bucket->first, exchange->memory_before + bucket->first, len);
             restore_owned(bucket, exchange->owner_memory_before, room->owner_memory);
         } else if (room->host) {

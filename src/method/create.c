@@ -307,6 +307,8 @@ terse_status terse_method_create_all(const char *spec, uint32_t workers, const t
     terse_method *methods[TERSE_MAX_LOCAL_WORKERS] = {NULL};
     if (!spec || !layout || !weights || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec, layout, weights or out is NULL");
+    if (workers == 0)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no workers");
     terse_status status = terse_group_local(workers, seats);
     if (status != TERSE_OK)
         return tsi_fail(fault, status, 0, "%u local workers, 1 to %u", workers,
@@ -340,10 +342,19 @@ void terse_method_destroy(terse_method *method)
         terse_group_destroy(method->group);
     for (int which = 0; which < TSI_EXCHANGES; which++)
         terse_exchange_destroy(method->exchange[which]);
-    float *const buffers[] = {method->point,    method->memory,  method->said,
-                              method->m,        method->v,       method->update_m,
-                              method->update_v, method->owner_x, method->owner_next,
-                              method->m_before, method->v_before};
+    float *const buffers[] = {method->point,
+                              method->memory,
+                              method->said,
+                              method->m,
+                              method->v,
+                              method->update_m,
+                              method->update_v,
+                              method->owner_x,
+                              method->owner_next,
+                              method->m_before,
+                              method->v_before,
+                              method->deploy_sum,
+                              method->deploy_scratch};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         free(buffers[i]);
     tsi_posterior_destroy(&method->posterior);

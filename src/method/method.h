@@ -64,6 +64,8 @@ struct terse_method {
     float *owner_next;
     float *m_before; /* of this step, where buckets are posted one by one */
     float *v_before;
+    float *deploy_sum; /* of terse_method_deploy; a group that dies may still write there */
+    float *deploy_scratch;
     struct tsi_posterior posterior;
     struct tsi_bit_rule rule;
     struct tsi_bit_record *bits; /* by role (worker, owner) and slot */

@@ -125,16 +125,27 @@ int terse_method_deploys(const terse_method *method)
     return method->settings.row->deploys;
 }
 
-/* x_A = x - mean e: the sums of all seats of this thread side by side. */
-static terse_status sum_memories(terse_method *const *method, uint32_t seats, float *const *sum,
-                                 float *const *scratch, terse_fault *fault)
+static int has_room(terse_method *method)
+{
+    const size_t scratch = terse_group_sum_scratch(method->group, method->count);
+    if (!method->deploy_sum)
+        method->deploy_sum = malloc((method->count + 1) * sizeof(float));
+    if (!method->deploy_scratch)
+        method->deploy_scratch = malloc((scratch + 1) * sizeof(float));
+    return method->deploy_sum && method->deploy_scratch;
+}
+
+/* The sums of the memories of all seats of this thread side by side. */
+static terse_status sum_memories(terse_method *const *method, uint32_t seats, terse_fault *fault)
 {
     terse_sum request[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = TERSE_OK;
     for (uint32_t i = 0; i < seats && status == TERSE_OK; i++) {
-        memcpy(sum[i], method[i]->memory, method[i]->count * sizeof(float));
-        status = terse_group_sum_post(method[i]->group, sum[i], method[i]->count, scratch[i],
-                                      &request[i], fault);
+        if (!has_room(method[i]))
+            return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+        memcpy(method[i]->deploy_sum, method[i]->memory, method[i]->count * sizeof(float));
+        status = terse_group_sum_post(method[i]->group, method[i]->deploy_sum, method[i]->count,
+                                      method[i]->deploy_scratch, &request[i], fault);
     }
     for (uint32_t i = 0; i < seats && status == TERSE_OK; i++)
         status = terse_group_sum_turn(method[i]->group, &request[i], fault);
@@ -143,33 +154,22 @@ static terse_status sum_memories(terse_method *const *method, uint32_t seats, fl
     return status;
 }
 
+/* x_A = x - mean e. */
 terse_status terse_method_deploy_all(terse_method *const *method, float *out, terse_fault *fault)
 {
     if (!method || !method[0] || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or out is NULL");
-    const size_t count = method[0]->count;
-    const uint32_t seats = method[0]->owns_group ? method[0]->workers : 1;
-    float *sum[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    float *scratch[TERSE_MAX_LOCAL_WORKERS] = {NULL};
+    terse_method *const first = method[0];
+    const size_t count = first->count;
     terse_status status = TERSE_OK;
-    memcpy(out, method[0]->weights, count * sizeof(float));
-    if (!terse_method_deploys(method[0]))
-        return TERSE_OK;
-    for (uint32_t i = 0; i < seats; i++) {
-        sum[i] = malloc((count + 1) * sizeof(float));
-        scratch[i] = malloc((terse_group_sum_scratch(method[i]->group, count) + 1) * sizeof(float));
-        if (!sum[i] || !scratch[i])
-            status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    }
-    if (status == TERSE_OK)
-        status = sum_memories(method, seats, sum, scratch, fault);
-    for (size_t i = 0; i < count && status == TERSE_OK; i++)
-        out[i] -= sum[0][i] / (float)method[0]->workers;
-    for (uint32_t i = 0; i < seats && !(status == TERSE_LATE || status == TERSE_BROKEN); i++) {
-        free(sum[i]); /* of a dead group they stay with it: it may still write there */
-        free(scratch[i]);
-    }
-    return status;
+    if (terse_method_deploys(first))
+        status = sum_memories(method, first->owns_group ? first->workers : 1, fault);
+    if (status != TERSE_OK)
+        return status;
+    memcpy(out, first->weights, count * sizeof(float));
+    for (size_t i = 0; i < count && first->deploy_sum; i++)
+        out[i] -= first->deploy_sum[i] / (float)first->workers;
+    return TERSE_OK;
 }
 
 terse_status terse_method_deploy(terse_method *method, float *out, terse_fault *fault)

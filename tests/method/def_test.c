@@ -387,11 +387,12 @@ static void ef_diverges_first(void **unused)
     close_to(ef, 0.0157, 1e-4, "limit", 0);
     expect_limit(ef, 0, q);
     expect_limit(def, 0.3, q);
-    for (double times = 0.6; times < 1.5; times += 0.4) {
+    for (int tenths = 6; tenths < 15; tenths += 4) {
+        const double times = tenths / 10.0;
         const double lr = times * ef;
         const double other = times * def;
         close_to(growth("ef:ratio=64", lr) / expected_square(lr, 0, q, GROWTH_STEPS), 1, 0.3,
-                 "mean square of EF", (size_t)(10 * times));
+                 "mean square of EF", (size_t)tenths);
         close_to(growth("def:ratio=64,lambda=0.3", other) /
                      expected_square(other, 0.3, q, GROWTH_STEPS),
                  1, 0.3, "mean square of DEF", (size_t)(10 * times));

@@ -68,7 +68,8 @@ static void nothing_known_counts_as_unsaid(void **unused)
         posterior.sum[i] = (float[]){1, 5, 1e30f, 1e-3f}[i];
     }
     for (int form = 0; form < 2; form++) {
-        for (double mu = 1e-6; mu < 1e7; mu *= 100) {
+        for (int power = -6; power < 7; power += 2) {
+            const double mu = pow(10, power);
             tsi_posterior_score(&posterior, (enum tsi_posterior_form)form, (float)mu, a, 0, 4);
             assert_true(posterior.score[0] == 0); /* a = 0 */
             for (size_t i = 0; i < 4; i++)        /* a factor is within 0..1, never NaN */
@@ -90,7 +91,8 @@ static void the_factor_is_tanh(void **unused)
     posterior.count = 1;
     posterior.index[0] = 0;
     posterior.before[0] = 1;
-    for (float y = 1e-9f; y < 30; y *= 1.01f) {
+    for (int i = 0; i < 2400; i++) {
+        const float y = (float)(1e-9 * pow(1.01, i)); /* to about 24 */
         posterior.sum[0] = y;
         tsi_posterior_score(&posterior, TSI_FORM_PREV, 1, &one, 0, 1);
         const double right = tanh((double)y);

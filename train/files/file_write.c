@@ -120,6 +120,8 @@ static int sync_folder(const char *path)
 
 terse_status trn_output_commit(struct trn_output *output, terse_fault *fault)
 {
+    if (!output->path || !output->temp)
+        return trn_fail(fault, TERSE_BAD_ARGUMENT, "nothing is being written");
     int number = fsync(output->fd) == 0 ? 0 : errno;
     if (close(output->fd) != 0 && number == 0)
         number = errno;

@@ -117,18 +117,22 @@ static terse_status send_parcels(struct trn_worker *worker, struct parcel *parce
     return status == TERSE_OK ? terse_group_swap(worker->group, &swap, &worker->fault) : status;
 }
 
+struct name {
+    char text[TRN_MAX_BLOB_NAME + 1];
+};
+
 /* The parts in a parcel as blobs; names are copied into `names`. Both sides are this program. */
 static uint32_t unpack(const struct parcel *parcel, uint32_t worker, struct trn_blob *out,
-                       char (*names)[TRN_MAX_BLOB_NAME + 1])
+                       struct name *names)
 {
     const uint8_t *at = parcel->bytes[worker];
     const uint8_t *const end = at + parcel->len[worker];
     uint32_t count = 0;
     while (at < end) {
         const uint32_t name_len = trn_get_u32(at + 4);
-        (void)snprintf(names[count], sizeof names[count], "%.*s", (int)name_len,
+        (void)snprintf(names[count].text, sizeof names[count].text, "%.*s", (int)name_len,
                        (const char *)at + HEAD_LEN);
-        out[count] = (struct trn_blob){.name = names[count],
+        out[count] = (struct trn_blob){.name = names[count].text,
                                        .kind = trn_get_u32(at),
                                        .worker = worker,
                                        .bytes = at + HEAD_LEN + name_len,
@@ -144,7 +148,7 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
     const char *const folder = worker->run->settings->out;
     const uint32_t most = worker->run->workers * MAX_PARTS;
     struct trn_blob *const blobs = calloc(most, sizeof *blobs);
-    char(*const names)[TRN_MAX_BLOB_NAME + 1] = calloc(most, sizeof *names);
+    struct name *const names = calloc(most, sizeof *names);
     trn_json *const settings = trn_record_settings(worker);
     uint32_t count = 0;
     terse_status status =

@@ -126,6 +126,7 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
 {
     const char *const folder = worker->run->settings->out;
     char *const path = trn_path_join(folder, "metrics.jsonl");
+    size_t good_len = 0;
     terse_status status = path ? trn_folder_make(folder, &worker->fault)
                                : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     if (status == TERSE_OK && trn_file_exists(path) && !goes_on_in(worker->run, folder))
@@ -138,7 +139,7 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     if (status == TERSE_OK)
         status = trn_lines_open(path, &worker->step, &record->lines, &worker->fault);
     if (status == TERSE_OK)
-        status = trn_lines_read(path, note_evaluation, record, &(size_t){0}, &worker->fault);
+        status = trn_lines_read(path, note_evaluation, record, &good_len, &worker->fault);
     if (status == TERSE_OK)
         status = trn_events_open(folder, worker->step, &record->events, &worker->fault);
     free(path);
