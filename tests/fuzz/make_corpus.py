@@ -57,6 +57,9 @@ def subjects():
                                      + struct.pack("<f", float("nan")))
 
 
+METHODS = ["def:ratio=64,lambda=0.3", "qadam:kg=2,kx=0,every=1", "regtopk:form=cur,mu=2,values=f16",
+           "dqsgd:bits=rms,plain=*b|c", "signum:tie=plus,zero=plus",
+           "direction=adam,memory=residual,codec=topk:keep=0.01,combine=gather"]
 SPECS = [
     "f32", "topk", "topk:keep=0.01,values=f16", "topk:keep=1e-3", "block:ratio=64", "log:k=14",
     "uniform:bits=4,norm=2", "nearest:range=0.5,k=3", "low-rank:rank=32", "sign:zero=coin",
@@ -71,7 +74,7 @@ def main():
                              for folder in ("frames", "refuse")
                              for path in sorted((GOLDEN / folder).glob("*.terse"))],
               "metrics": list(make_runs.seeds()),
-              "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS)]}
+              "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS + METHODS)]}
     corpus.update(corpus_train.corpus())
     for target in ("decode", "round_trip", "levels"):
         corpus[target] = list(subjects())

@@ -1,4 +1,5 @@
-/* The door for specs. A spec that is taken has a complete form, which gives the same codec. */
+/* The door for specs of codecs and of methods. A spec that is taken has a complete form, which
+ * gives the same. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +26,32 @@ static void check_complete(const terse_codec *codec, const terse_layout *layout)
     terse_codec_destroy(opened);
 }
 
+/* A method's spec that is taken makes a method of one worker, or says why this layout or the
+ * missing number of steps is not for it; its complete form makes the same. */
+static void check_method(const char *text, const terse_layout *layout)
+{
+    float weights[10] = {0};
+    float *const all[1] = {weights};
+    terse_method *method;
+    terse_method *again;
+    terse_fault fault = {0};
+    const terse_status status = terse_method_check(text, &fault);
+    if (status != TERSE_OK) {
+        FUZZ_CHECK(status == TERSE_BAD_SPEC && fault.text[0]);
+        FUZZ_CHECK(fault.offset <= strlen(text));
+        return;
+    }
+    if (terse_method_create_all(text, 1, layout, all, NULL, &method, &fault) != TERSE_OK) {
+        FUZZ_CHECK(fault.text[0]);
+        return;
+    }
+    FUZZ_CHECK(terse_method_create_all(terse_method_spec(method), 1, layout, all, NULL, &again,
+                                       &fault) == TERSE_OK);
+    FUZZ_CHECK(strcmp(terse_method_spec(method), terse_method_spec(again)) == 0);
+    terse_method_destroy(method);
+    terse_method_destroy(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     char *text = fuzz_room(len + 1);
@@ -43,6 +70,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         FUZZ_CHECK(status == TERSE_BAD_SPEC);
         FUZZ_CHECK(fault.offset <= strlen(text) && fault.text[0]);
     }
+    check_method(text, layout);
     terse_layout_destroy(layout);
     free(text);
     return 0;
