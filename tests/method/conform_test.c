@@ -416,9 +416,26 @@ static void poison_between_exchanges(void **unused)
     }
 }
 
+/* Leaks are the address sanitizer's to find: nothing may be left of a thousand short lives. */
+static void a_thousand_lives_leave_nothing(void **unused)
+{
+    uint32_t s = 0;
+    (void)unused;
+    for (int life = 0; life < 1000; life++) {
+        const char *const spec = subject(s);
+        struct crew crew = crew_new(&(struct crew_plan){
+            .spec = spec ? spec : "dense", .workers = 2, .count = 64, .steps = 10});
+        crew_train(&crew, TEST_NORMAL, 0, 1);
+        crew_agrees(&crew, spec ? spec : "dense");
+        crew_free(&crew);
+        s = spec ? s + 1 : 0;
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_thousand_lives_leave_nothing),
         cmocka_unit_test(everybody_holds_the_same_weights),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(identical_workers_are_one),
