@@ -97,6 +97,9 @@ void bench_note_busy(double share);
 void bench_progress(const struct bench_job *job); /* a line on a terminal */
 void bench_progress_done(void);
 
+/* Binds the kernel level; an exit code, and it has been said why. */
+int bench_set_level(const char *level);
+
 struct json;
 void bench_print_heading(void);
 void bench_print_row(const struct bench_row *row);

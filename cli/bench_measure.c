@@ -355,3 +355,15 @@ int bench_measure(const struct bench_buffers *buffers, const struct bench_job *j
     }
     return CLI_OK;
 }
+
+int bench_set_level(const char *level)
+{
+    terse_fault fault = {0};
+    terse_status status = terse_level_set(level, &fault);
+    if (status == TERSE_OK) {
+        return CLI_OK;
+    }
+    say_error(CLI_USAGE, "level '%s': %s", level,
+              fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+    return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;
+}

@@ -85,14 +85,7 @@ static int measure_frame(const struct bench_request *request, const struct bench
 static int measure_level(const struct bench_request *request, const struct bench_buffers *buffers,
                          struct bench_job *job, struct report *report)
 {
-    terse_fault fault = {0};
-    terse_status status = terse_level_set(job->level, &fault);
-    if (status != TERSE_OK) {
-        say_error(CLI_USAGE, "level '%s': %s", job->level,
-                  fault.text[0] != '\0' ? fault.text : terse_status_text(status));
-        return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;
-    }
-    int code = CLI_OK;
+    int code = bench_set_level(job->level);
     for (size_t t = 0; t < request->threads_count && code == CLI_OK; t++) {
         job->threads = (uint32_t)request->threads[t];
         code = measure_codecs(request, buffers, job, report);

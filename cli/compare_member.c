@@ -125,7 +125,7 @@ static int has_checkpoint(const char *folder)
     return found;
 }
 
-enum todo { TODO_NOTHING, TODO_TRAIN, TODO_RESUME, TODO_REFUSE };
+enum next { NEXT_NOTHING, NEXT_TRAIN, NEXT_RESUME, NEXT_REFUSE };
 
 /* Does the folder hold a run with other settings? Says which one differs. */
 static int is_another(const struct train_request *request, const struct member *member)
@@ -170,18 +170,18 @@ static int is_another(const struct train_request *request, const struct member *
 }
 
 /* A folder without checkpoint or end is what a kill left of a beginning: begin again. */
-static enum todo decide(const struct train_request *request, struct member *member)
+static enum next decide(const struct train_request *request, struct member *member)
 {
     char metrics[4200];
     if (is_another(request, member))
-        return TODO_REFUSE;
+        return NEXT_REFUSE;
     if (read_outcome(member->folder, request->settings.target, &member->outcome))
-        return TODO_NOTHING;
+        return NEXT_NOTHING;
     if (has_checkpoint(member->folder))
-        return TODO_RESUME;
+        return NEXT_RESUME;
     (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", member->folder);
     (void)remove(metrics);
-    return TODO_TRAIN;
+    return NEXT_TRAIN;
 }
 
 static int train(const struct train_request *request, struct member *member, int resume,
@@ -213,14 +213,14 @@ int member_run(const struct train_request *request, struct member *member, int s
 {
     terse_group *const group = request->settings.group;
     terse_fault fault;
-    int32_t todo = speaks ? (int32_t)decide(request, member) : TODO_NOTHING;
-    if (group && terse_group_broadcast(group, 0, &todo, sizeof todo, &fault) != TERSE_OK)
+    int32_t next = speaks ? (int32_t)decide(request, member) : NEXT_NOTHING;
+    if (group && terse_group_broadcast(group, 0, &next, sizeof next, &fault) != TERSE_OK)
         return say_error(CLI_MACHINE, "compare: %s", fault.text);
-    if (todo == TODO_NOTHING)
+    if (next == NEXT_NOTHING)
         return CLI_OK;
-    if (todo == TODO_REFUSE)
+    if (next == NEXT_REFUSE)
         return CLI_REFUSED;
-    const int code = train(request, member, todo == TODO_RESUME, progress);
+    const int code = train(request, member, next == NEXT_RESUME, progress);
     if (code == CLI_OK && speaks &&
         !read_outcome(member->folder, request->settings.target, &member->outcome))
         return say_error(CLI_MACHINE, "compare: cannot read %s", member->folder);

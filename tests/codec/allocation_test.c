@@ -2,58 +2,8 @@
  */
 #include <stdio.h>
 
+#include "support/allocations.h"
 #include "support/support.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_ALLOCATOR 0 /* the sanitizer brings its own */
-#else
-#define OWN_ALLOCATOR 1
-#endif
-
-static long allocations;
-
-#if OWN_ALLOCATOR
-extern void *__libc_malloc(size_t len);
-extern void *__libc_calloc(size_t count, size_t len);
-extern void *__libc_realloc(void *old, size_t len);
-extern void *__libc_memalign(size_t alignment, size_t len);
-
-void *malloc(size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_malloc(len);
-}
-
-void *calloc(size_t count, size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_calloc(count, len);
-}
-
-void *realloc(void *old, size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_realloc(old, len);
-}
-
-void *aligned_alloc(size_t alignment, size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_memalign(alignment, len);
-}
-#endif
-
-static void the_counter_counts(void **unused)
-{
-    (void)unused;
-    const long before = allocations;
-    void *volatile block = malloc(100);
-    free(block);
-    if (OWN_ALLOCATOR)
-        assert_true(allocations > before);
-    else
-        printf("skipped: a sanitizer owns malloc here\n");
-}
 
 static void steps_do_not_allocate(void **unused)
 {
@@ -76,7 +26,7 @@ static void steps_do_not_allocate(void **unused)
             const terse_draw draw = {.step = step};
             test_fill(&random, (enum test_kind)step, memory, count);
             if (step == 1)
-                before = allocations;
+                before = test_allocations();
             for (uint32_t round = 0; round < about.rounds; round++) {
                 const size_t bound = terse_codec_payload_bound(codec, round);
                 size_t len = 0;
@@ -87,8 +37,8 @@ static void steps_do_not_allocate(void **unused)
                     fail_msg("%s failed", about.name);
             }
         }
-        if (allocations != before)
-            fail_msg("%s: %ld allocations in three steps", about.name, allocations - before);
+        if (test_allocations() != before)
+            fail_msg("%s: %ld allocations in three steps", about.name, test_allocations() - before);
         free(payload[0]);
         free(payload[1]);
         free(memory);
@@ -101,7 +51,7 @@ static void steps_do_not_allocate(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_counter_counts),
+        cmocka_unit_test(test_the_counter_counts),
         cmocka_unit_test(steps_do_not_allocate),
     };
     return cmocka_run_group_tests_name("allocation", tests, NULL, NULL);

@@ -4,57 +4,7 @@
 #include <stdio.h>
 
 #include "method/subjects.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_ALLOCATOR 0 /* the sanitizer brings its own */
-#else
-#define OWN_ALLOCATOR 1
-#endif
-
-static long allocations;
-
-#if OWN_ALLOCATOR
-extern void *__libc_malloc(size_t len);
-extern void *__libc_calloc(size_t count, size_t len);
-extern void *__libc_realloc(void *old, size_t len);
-extern void *__libc_memalign(size_t alignment, size_t len);
-
-void *malloc(size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_malloc(len);
-}
-
-void *calloc(size_t count, size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_calloc(count, len);
-}
-
-void *realloc(void *old, size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_realloc(old, len);
-}
-
-void *aligned_alloc(size_t alignment, size_t len)
-{
-    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
-    return __libc_memalign(alignment, len);
-}
-#endif
-
-static void the_counter_counts(void **unused)
-{
-    (void)unused;
-    const long before = allocations;
-    void *volatile block = malloc(100);
-    free(block);
-    if (OWN_ALLOCATOR)
-        assert_true(allocations > before);
-    else
-        printf("skipped: a sanitizer owns malloc here\n");
-}
+#include "support/allocations.h"
 
 /* The first of each kind: a local step, an exchange; with warm-up one of both exchanges. */
 static void steps_do_not_allocate(void **unused)
@@ -68,10 +18,10 @@ static void steps_do_not_allocate(void **unused)
         plan.measure_every = 2;
         struct crew crew = crew_new(&plan);
         crew_train(&crew, TEST_NORMAL, 0, subject_every(spec) + (strstr(spec, "warmup") ? 5 : 0));
-        const long before = allocations;
+        const long before = test_allocations();
         crew_train(&crew, TEST_NORMAL, 20, 6);
-        if (allocations != before)
-            fail_msg("%s: %ld allocations in six steps", spec, allocations - before);
+        if (test_allocations() != before)
+            fail_msg("%s: %ld allocations in six steps", spec, test_allocations() - before);
         crew_free(&crew);
     }
     terse_layout_destroy(layout);
@@ -214,7 +164,7 @@ static void threads_and_levels_change_nothing(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_counter_counts),
+        cmocka_unit_test(test_the_counter_counts),
         cmocka_unit_test(steps_do_not_allocate),
         cmocka_unit_test(what_is_restored_goes_on),
         cmocka_unit_test(a_given_rate_is_saved),

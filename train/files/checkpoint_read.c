@@ -185,12 +185,9 @@ terse_status trn_checkpoint_read(const char *path, struct trn_checkpoint **out, 
 terse_status trn_checkpoint_parse(const struct trn_bytes *in, struct trn_checkpoint **out,
                                   terse_fault *fault)
 {
-    uint8_t *bytes = malloc(in->len + 1);
-    if (!bytes)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", in->name);
-    if (in->len > 0)
-        memcpy(bytes, in->at, in->len);
-    return take_over(in->name, bytes, in->len, out, fault);
+    uint8_t *bytes;
+    const terse_status status = trn_bytes_copy(in, &bytes, fault);
+    return status != TERSE_OK ? status : take_over(in->name, bytes, in->len, out, fault);
 }
 
 void trn_checkpoint_free(struct trn_checkpoint *checkpoint)

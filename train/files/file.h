@@ -14,6 +14,10 @@ struct trn_bytes {
     size_t len;
 };
 
+/* A copy that the caller frees (never NULL on success). */
+TERSE_CHECK terse_status trn_bytes_copy(const struct trn_bytes *in, uint8_t **out,
+                                        terse_fault *fault);
+
 /* Reads a regular file to its end; the caller frees *bytes (never NULL on success). */
 TERSE_CHECK terse_status trn_file_read(const char *path, uint8_t **bytes, size_t *len,
                                        terse_fault *fault);

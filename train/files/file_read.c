@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -59,4 +60,15 @@ terse_status trn_file_read(const char *path, uint8_t **bytes, size_t *len, terse
     const terse_status status = read_open(fd, path, bytes, len, fault);
     (void)close(fd);
     return status;
+}
+
+terse_status trn_bytes_copy(const struct trn_bytes *in, uint8_t **out, terse_fault *fault)
+{
+    uint8_t *const bytes = malloc(in->len + 1);
+    if (!bytes)
+        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", in->name);
+    if (in->len > 0)
+        memcpy(bytes, in->at, in->len);
+    *out = bytes;
+    return TERSE_OK;
 }

@@ -204,12 +204,9 @@ terse_status trn_safetensors_read(const char *path, struct trn_safetensors **out
 terse_status trn_safetensors_parse(const struct trn_bytes *in, struct trn_safetensors **out,
                                    terse_fault *fault)
 {
-    uint8_t *bytes = malloc(in->len + 1);
-    if (!bytes)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", in->name);
-    if (in->len > 0)
-        memcpy(bytes, in->at, in->len);
-    return take(in->name, bytes, in->len, out, fault);
+    uint8_t *bytes;
+    const terse_status status = trn_bytes_copy(in, &bytes, fault);
+    return status != TERSE_OK ? status : take(in->name, bytes, in->len, out, fault);
 }
 
 void trn_safetensors_free(struct trn_safetensors *file)
