@@ -125,6 +125,14 @@ TERSE_API TERSE_CHECK terse_status terse_method_step(terse_method *method, const
                                                      terse_method_report *report,
                                                      terse_fault *fault);
 
+/* The same with every tensor's gradient where it lies: gradient[t] holds that of tensor t. They are
+ * copied together only where the spec needs one piece: clipping, local steps, and where the
+ * gradient itself is what is said. */
+TERSE_API TERSE_CHECK terse_status terse_method_step_tensors(terse_method *method,
+                                                             const float *const *gradient,
+                                                             terse_method_report *report,
+                                                             terse_fault *fault);
+
 /* One step of all workers of terse_method_create_all: `gradient` holds one for each. `report` may
  * be NULL, or has room for one of each. */
 TERSE_API TERSE_CHECK terse_status terse_method_step_all(terse_method *const *method,

@@ -181,6 +181,8 @@ _FUNCTIONS = {
     "method_destroy": (None, (c_void_p,)),
     "method_point": (c_void_p, (c_void_p,)),
     "method_step": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
+    "method_step_tensors": (c_int, (c_void_p, ctypes.POINTER(c_void_p),
+                                    ctypes.POINTER(MethodReport), _FAULT)),
     "method_post": (c_int, (c_void_p, c_void_p, c_uint32, c_uint32, _FAULT)),
     "method_finish": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
     "method_deploy": (c_int, (c_void_p, c_void_p, _FAULT)),

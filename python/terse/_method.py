@@ -66,6 +66,14 @@ class Method:
         check(self._lib.method_step(self._handle, gradient, byref(report), byref(fault)), fault)
         return report
 
+    def step_tensors(self, gradients: Sequence[int]) -> MethodReport:
+        """The gradient of each tensor at an address of its own."""
+        report, fault = MethodReport(), Fault()
+        table = (c_void_p * len(gradients))(*gradients)
+        check(self._lib.method_step_tensors(self._handle, table, byref(report), byref(fault)),
+              fault)
+        return report
+
     def post(self, gradient: int, first: int, count: int) -> None:
         """Tensors first .. first+count-1, at their place in the flat buffer at `gradient`."""
         fault = Fault()

@@ -82,6 +82,7 @@ terse_status tsi_bucket_create(struct tsi_room *room, const struct tsi_combine_o
         bucket->sparse =
             ops->touch && bucket->codec->ops->touch && room->host && room->host->sparse;
         bucket->clean = bucket->sparse; /* the sum is 0 at first */
+        bucket->packed = ops->signs && room->host && room->host->packed;
         status = ops->create(bucket);
         if (status != TERSE_OK)
             (void)tsi_fail(fault, status, 0, "out of memory");

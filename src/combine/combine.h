@@ -29,6 +29,15 @@ struct tsi_host {
     void (*commit)(void *context, struct tsi_bucket *bucket, float parts);
     /* 1: commit looks only where a sparse answer is not 0, and leaves 0 there. */
     int sparse;
+    /* 1: commit takes an answer of signs as bits. */
+    int packed;
+};
+
+/* Is handed the answer's signs, run by run: one bit an element from element `first` on, set where
+ * it is -1 and not where it is +1. */
+struct tsi_signer {
+    void *context;
+    void (*take)(void *context, uint64_t first, uint64_t count, const uint8_t *negative);
 };
 
 /* What all buckets of an exchange share. */
@@ -97,6 +106,7 @@ struct tsi_bucket {
     const uint8_t *payload; /* that payload, where it is one: gather and union */
     int sparse;          /* the answer is 0 but where `touch` says; the host commits only there */
     int clean;           /* and room->sum is 0 everywhere here before the step */
+    int packed;          /* the answer stays in bits, which `signs` hands out */
     int unfit;           /* its gradient is not finite: nothing of it is said */
     int answered;        /* as an owner, in this step */
     int copied;          /* the exchange holds copies of the memories before this step */
@@ -129,6 +139,8 @@ struct tsi_combine_ops {
     /* Tells where the answer may not be 0, some elements more than once, those that this worker
      * spoke of first; NULL: anywhere. */
     void (*touch)(struct tsi_bucket *bucket, const struct tsi_toucher *toucher);
+    /* Hands out an answer of signs, until the next step; NULL: answers are no signs. */
+    void (*signs)(const struct tsi_bucket *bucket, const struct tsi_signer *signer);
 };
 
 extern const struct tsi_combine_ops tsi_combine_reduce;

@@ -251,7 +251,7 @@ static terse_status hear_owner(struct tsi_bucket *bucket, const struct tsk_table
         const struct tsi_piece *const piece = &bucket->codec->piece[i];
         struct signs_job job = {kernel, bits, bucket->room->sum + piece->offset};
         status = tsi_section_padding(bits, 0, piece->count, &bucket->fault);
-        if (status == TERSE_OK)
+        if (status == TERSE_OK && !bucket->packed)
             tsi_each_chunk(bucket->codec->threads, piece->count, write_signs, &job);
         bits += (piece->count + 7) / 8;
     }
@@ -270,6 +270,20 @@ static terse_status hear(struct tsi_bucket *bucket)
     return status;
 }
 
+/* The owners' bits, which were checked when they came. */
+static void signs(const struct tsi_bucket *bucket, const struct tsi_signer *signer)
+{
+    for (uint32_t r = 0; r < bucket->room->workers; r++) {
+        const struct tsi_pieces pieces = bucket->owned[r];
+        const uint8_t *bits = (const uint8_t *)bucket->back.recv_at[r] + TERSE_FRAME_HEADER_LEN;
+        for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
+            const struct tsi_piece *const piece = &bucket->codec->piece[i];
+            signer->take(signer->context, piece->offset, piece->count, bits);
+            bits += (piece->count + 7) / 8;
+        }
+    }
+}
+
 /* Signs are said without memory: nothing was taken. */
 static void undo(struct tsi_bucket *bucket)
 {
@@ -284,4 +298,5 @@ const struct tsi_combine_ops tsi_combine_vote = {
     .create = create,
     .move = {tsi_say_to_owners, turn, hear},
     .undo = undo,
+    .signs = signs,
 };

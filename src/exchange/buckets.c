@@ -196,7 +196,11 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
 {
     const struct tsk_table *kernel = NULL;
     struct tsi_bucket *bucket = NULL;
-    terse_status status = tsi_step_ready(exchange, gradient, &kernel, fault);
+    if (!exchange || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
+    terse_status status = tsi_step_ready(exchange, fault);
+    if (status == TERSE_OK)
+        status = tsk_bound(&kernel, fault);
     if (status == TERSE_OK)
         status = check_bucket(exchange, first, count, fault);
     if (status != TERSE_OK)
@@ -226,8 +230,7 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
 terse_status tsi_exchange_finish(terse_exchange *exchange, const float *gradient,
                                  terse_exchange_report *report, terse_fault *fault)
 {
-    const struct tsk_table *kernel = NULL;
-    terse_status status = tsi_step_ready(exchange, gradient, &kernel, fault);
+    terse_status status = tsi_step_ready(exchange, fault);
     if (status != TERSE_OK)
         return status;
     const int posting = exchange->phase == TSI_MOVING;
@@ -248,8 +251,8 @@ terse_status tsi_exchange_finish(terse_exchange *exchange, const float *gradient
 terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
                                    terse_exchange_report *report, terse_fault *fault)
 {
-    if (!exchange)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange is NULL");
+    if (!exchange || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
     exchange->answer = gradient;
     return tsi_exchange_finish(exchange, gradient, report, fault);
 }

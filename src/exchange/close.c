@@ -159,11 +159,22 @@ terse_status tsi_step_close(terse_exchange *exchange, terse_status moved, terse_
     return tsi_step_break(exchange, moved, &why);
 }
 
+static void hash_signs(void *context, uint64_t first, uint64_t count, const uint8_t *negative)
+{
+    uint64_t *const hash = context;
+    (void)first;
+    *hash = *hash * UINT64_C(0x9E3779B97F4A7C15) + tsi_hash64(negative, (size_t)(count + 7) / 8);
+}
+
 static uint64_t hash_answer(const terse_exchange *exchange)
 {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < exchange->posted_count; i++) {
         const struct tsi_bucket *const bucket = exchange->posted[i];
+        if (bucket->packed) {
+            bucket->ops->signs(bucket, &(struct tsi_signer){&hash, hash_signs});
+            continue;
+        }
         const uint64_t here =
             tsi_hash64(exchange->room.sum + bucket->first, (size_t)bucket->count * sizeof(float));
         hash = hash * UINT64_C(0x9E3779B97F4A7C15) + here;

@@ -113,14 +113,14 @@ TERSE_CHECK terse_status tsi_say_hash(terse_exchange *exchange, uint64_t hash, t
 TERSE_CHECK terse_status tsi_agree_hash(terse_exchange *exchange, terse_fault *fault);
 
 /* step.c: a step of the whole gradient, phase by phase. Advance makes one phase; all seats make as
- * many. The answer goes to the host, or to exchange->answer. */
+ * many. The answer goes to the host, or to exchange->answer. `gradient` may be NULL where a host
+ * directs; `fit`: it is finite. */
 TERSE_CHECK terse_status tsi_exchange_begin(terse_exchange *exchange, const float *gradient,
-                                            terse_fault *fault);
+                                            int fit, terse_fault *fault);
 TERSE_CHECK terse_status tsi_exchange_advance(terse_exchange *exchange, int *done,
                                               terse_exchange_report *report, terse_fault *fault);
 /* What every call that works on a step is checked for. */
-TERSE_CHECK terse_status tsi_step_ready(const terse_exchange *exchange, const float *gradient,
-                                        const struct tsk_table **kernel, terse_fault *fault);
+TERSE_CHECK terse_status tsi_step_ready(const terse_exchange *exchange, terse_fault *fault);
 /* Says that this worker is (not) ready for the step. */
 TERSE_CHECK terse_status tsi_step_open(terse_exchange *exchange, int ready, terse_fault *fault);
 

@@ -4,13 +4,10 @@
 #include "exchange/exchange.h"
 #include "kernels/bind.h"
 
-terse_status tsi_step_ready(const terse_exchange *exchange, const float *gradient,
-                            const struct tsk_table **kernel, terse_fault *fault)
+terse_status tsi_step_ready(const terse_exchange *exchange, terse_fault *fault)
 {
-    if (!exchange || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
     if (exchange->broken == TERSE_OK)
-        return tsk_bound(kernel, fault);
+        return TERSE_OK;
     if (fault)
         *fault = exchange->cause;
     return TERSE_BROKEN;
@@ -29,25 +26,20 @@ terse_status tsi_step_open(terse_exchange *exchange, int ready, terse_fault *fau
     return status;
 }
 
-terse_status tsi_exchange_begin(terse_exchange *exchange, const float *gradient, terse_fault *fault)
+terse_status tsi_exchange_begin(terse_exchange *exchange, const float *gradient, int fit,
+                                terse_fault *fault)
 {
-    const struct tsk_table *kernel = NULL;
     struct tsi_bucket *bucket = NULL;
-    terse_status status = tsi_step_ready(exchange, gradient, &kernel, fault);
+    terse_status status = tsi_step_ready(exchange, fault);
     if (status != TERSE_OK)
         return status;
     if (exchange->phase != TSI_IDLE)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "a step is under way: finish it");
-    const size_t count = (size_t)terse_layout_count(exchange->room.layout);
     status =
         tsi_step_bucket(exchange, 0, terse_layout_tensors(exchange->room.layout), &bucket, fault);
     if (status != TERSE_OK)
         return tsi_step_break(exchange, status, fault);
-    uint64_t from = tsi_now();
-    const int ready =
-        exchange->trusted || kernel->magnitude_max_f32(gradient, count) < TSK_INFINITY_BITS;
-    tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
-    status = tsi_step_open(exchange, ready, fault);
+    status = tsi_step_open(exchange, fit, fault);
     if (status != TERSE_OK)
         return tsi_step_break(exchange, status, fault);
     bucket->copied = 0;
@@ -120,8 +112,19 @@ terse_status tsi_exchange_advance(terse_exchange *exchange, int *done,
 terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
                                 terse_exchange_report *report, terse_fault *fault)
 {
+    const struct tsk_table *kernel = NULL;
     int done = 0;
-    terse_status status = tsi_exchange_begin(exchange, gradient, fault);
+    if (!exchange || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
+    terse_status status = tsk_bound(&kernel, fault);
+    if (status != TERSE_OK)
+        return status;
+    uint64_t from = tsi_now();
+    const size_t count = (size_t)terse_layout_count(exchange->room.layout);
+    const int fit =
+        exchange->trusted || kernel->magnitude_max_f32(gradient, count) < TSK_INFINITY_BITS;
+    tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
+    status = tsi_exchange_begin(exchange, gradient, fit, fault);
     if (status == TERSE_OK)
         exchange->answer = gradient;
     while (status == TERSE_OK && !done)

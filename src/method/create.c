@@ -253,6 +253,7 @@ static terse_status create_alone(const char *spec, terse_group *group, const ter
     if (method->stations.update != TSI_UPDATE_REPLACE)
         method->host.own = NULL;
     method->host.sparse = steps_alone(method);
+    method->host.packed = method->stations.update == TSI_UPDATE_SIGNED;
     method->rule = (struct tsi_bit_rule){method, tsi_method_bits};
     if (tsi_layout_copy(layout, &method->layout) != TERSE_OK || create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
@@ -342,19 +343,11 @@ void terse_method_destroy(terse_method *method)
         terse_group_destroy(method->group);
     for (int which = 0; which < TSI_EXCHANGES; which++)
         terse_exchange_destroy(method->exchange[which]);
-    float *const buffers[] = {method->point,
-                              method->memory,
-                              method->said,
-                              method->m,
-                              method->v,
-                              method->update_m,
-                              method->update_v,
-                              method->owner_x,
-                              method->owner_next,
-                              method->m_before,
-                              method->v_before,
-                              method->deploy_sum,
-                              method->deploy_scratch};
+    float *const buffers[] = {
+        method->point,      method->memory,        method->said,     method->m,
+        method->v,          method->update_m,      method->update_v, method->owner_x,
+        method->owner_next, method->m_before,      method->v_before, method->flat,
+        method->deploy_sum, method->deploy_scratch};
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         free(buffers[i]);
     tsi_posterior_destroy(&method->posterior);

@@ -31,13 +31,14 @@ static double correction(const terse_method *method)
 }
 
 /* Decay is part of the direction where lr is inside it; elsewhere the update does it. */
-static struct tsi_direct direction_of(const terse_method *method, size_t first, size_t count)
+static struct tsi_direct direction_of(const terse_method *method, const float *gradient,
+                                      size_t first, size_t count)
 {
     const struct tsi_stations *const stations = &method->stations;
     const int inside = stations->unit == TSI_UNIT_WEIGHT;
     float *const out = method->memory ? method->memory : method->said;
     return (struct tsi_direct){
-        .gradient = method->gradient + first,
+        .gradient = gradient,
         .at = terse_method_point(method) + first,
         .scale = method->scale,
         .decay = inside ? (float)tsi_value(method, TSI_WD) : 0,
@@ -64,9 +65,11 @@ static const struct {
     [TSI_DIRECTION_ADAM] = {tsi_direct_adam, tsi_undirect_adam},
 };
 
-static void direct_elements(const terse_method *method, size_t first, size_t count, int back)
+/* `gradient` is that of the element `first`. */
+static void direct_run(const terse_method *method, const float *gradient, size_t first,
+                       size_t count, int back)
 {
-    struct tsi_direct direct = direction_of(method, first, count);
+    struct tsi_direct direct = direction_of(method, gradient, first, count);
     const enum tsi_direction direction = method->stations.direction;
     switch (direction) {
     case TSI_DIRECTION_GRADIENT:
@@ -93,6 +96,37 @@ static void direct_elements(const terse_method *method, size_t first, size_t cou
         directions[direction].back(&direct);
     else
         directions[direction].go(&direct);
+}
+
+/* The last tensor that begins at or before an element. */
+static uint32_t tensor_at(const terse_layout *layout, size_t element)
+{
+    uint32_t low = 0;
+    uint32_t high = terse_layout_tensors(layout);
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (tsi_layout_piece(layout, middle).offset <= element)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void direct_elements(const terse_method *method, size_t first, size_t count, int back)
+{
+    const size_t end = first + count;
+    if (!method->tensors) {
+        direct_run(method, method->gradient + first, first, count, back);
+        return;
+    }
+    for (uint32_t t = tensor_at(method->layout, first); first < end; t++) {
+        const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
+        const size_t behind = tensor.offset + tensor.count;
+        const size_t here = (behind < end ? behind : end) - first;
+        direct_run(method, method->tensors[t] + (first - tensor.offset), first, here, back);
+        first += here;
+    }
 }
 
 /* What is said lies in the memory, in `said`, in the momentum, or is the gradient itself. */
@@ -160,9 +194,8 @@ static void undirect(void *context, struct tsi_bucket *bucket)
     direct_elements(context, (size_t)bucket->first, (size_t)bucket->count, 1);
 }
 
-void tsi_method_local(terse_method *method, const float *gradient)
+void tsi_method_local(terse_method *method)
 {
-    method->gradient = gradient;
     direct_elements(method, 0, method->count, 0);
 }
 
@@ -245,14 +278,13 @@ static void add_left(terse_method *method)
 
 /* ---- update ---- */
 
-static struct tsi_update update_of(const terse_method *method, const struct tsi_bucket *bucket,
+static struct tsi_update update_of(const terse_method *method, size_t first, size_t count,
                                    float parts)
 {
-    const size_t first = (size_t)bucket->first;
     const double t = (double)method->progress.rounds + 1;
     const int adam = method->stations.update == TSI_UPDATE_ADAM;
     return (struct tsi_update){
-        .sum = bucket->room->sum + first,
+        .sum = method->under_way->room.sum + first,
         .parts = parts,
         .lr = method->lr,
         .decay = (float)tsi_value(method, TSI_WD),
@@ -264,7 +296,7 @@ static struct tsi_update update_of(const terse_method *method, const struct tsi_
         .m = method->update_m ? method->update_m + first : NULL,
         .v = method->update_v ? method->update_v + first : NULL,
         .weights = method->weights + first,
-        .count = (size_t)bucket->count,
+        .count = count,
         .threads = method->options.threads ? method->options.threads : 1,
     };
 }
@@ -318,10 +350,29 @@ static void commit_touched(terse_method *method, struct tsi_bucket *bucket, floa
     bucket->clean = 1;
 }
 
+/* x -= lr * (sign + wd * x), or the sign itself, from the bits that came. */
+static void step_signs(void *context, uint64_t first, uint64_t count, const uint8_t *negative)
+{
+    const terse_method *const method = context;
+    const struct tsk_table *kernel = NULL;
+    struct tsi_update update = update_of(method, (size_t)first, (size_t)count, 1);
+    if (tsk_bound(&kernel, NULL) != TERSE_OK)
+        return; /* bound since the step began */
+    if (method->options.answer)
+        tsi_update_answer_bits(&update, kernel, negative);
+    else
+        tsi_update_signed_bits(&update, kernel, negative);
+}
+
 static void commit(void *context, struct tsi_bucket *bucket, float parts)
 {
     terse_method *const method = context;
-    struct tsi_update update = update_of(method, bucket, parts);
+    struct tsi_update update =
+        update_of(method, (size_t)bucket->first, (size_t)bucket->count, parts);
+    if (bucket->packed) {
+        bucket->ops->signs(bucket, &(struct tsi_signer){method, step_signs});
+        return;
+    }
     if (scores(method) && !method->remembered &&
         (!bucket->sparse || method->under_way->posted_count > 1)) {
         remember_said(method);

@@ -64,6 +64,7 @@ struct terse_method {
     float *owner_next;
     float *m_before; /* of this step, where buckets are posted one by one */
     float *v_before;
+    float *flat;       /* a gradient that came by tensor and is needed in one piece */
     float *deploy_sum; /* of terse_method_deploy; a group that dies may still write there */
     float *deploy_scratch;
     struct tsi_posterior posterior;
@@ -75,8 +76,9 @@ struct terse_method {
     int buckets;              /* 1: posted one by one in this step */
     /* of the step under way */
     terse_exchange *under_way;
-    const float *gradient;
-    float scale; /* of clipping */
+    const float *gradient;       /* flat, */
+    const float *const *tensors; /* or by tensor */
+    float scale;                 /* of clipping */
     float lr;
     int measuring;
     double said_square; /* of what was to be said */
@@ -98,7 +100,7 @@ extern const struct tsi_host tsi_method_host;
 void tsi_method_keep(terse_method *method);
 void tsi_method_take_back(terse_method *method);
 /* A local step: the gradient's direction into memory and local weights. */
-void tsi_method_local(terse_method *method, const float *gradient);
+void tsi_method_local(terse_method *method);
 /* After a step: RegTop-k's posterior, the next point. */
 void tsi_method_settle(terse_method *method);
 /* The point from weights and memory. */

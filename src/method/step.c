@@ -43,7 +43,13 @@ static float clip_scale(const terse_method *method, const struct tsk_table *kern
     return norm > clip ? (float)(clip / norm) : 1;
 }
 
-static terse_status begin(terse_method *method, const float *gradient, terse_fault *fault)
+/* The gradient of a step: in one piece, or by tensor. */
+struct given {
+    const float *flat;
+    const float *const *tensors;
+};
+
+static terse_status begin(terse_method *method, struct given given, terse_fault *fault)
 {
     const struct tsk_table *kernel = NULL;
     const uint32_t every = method->options.measure_every;
@@ -52,13 +58,29 @@ static terse_status begin(terse_method *method, const float *gradient, terse_fau
         return status;
     const int warm = method->progress.step < (uint64_t)tsi_value(method, TSI_WARMUP);
     method->under_way = method->exchange[warm ? TSI_EXCHANGE_WARM : TSI_EXCHANGE_MAIN];
-    method->gradient = gradient;
+    method->gradient = given.flat;
+    method->tensors = given.tensors;
     method->lr = (float)lr_now(method);
     method->scale = clip_scale(method, kernel);
     method->measuring = every > 0 && method->progress.step % every == 0;
     method->said_square = 0;
     terse_exchange_set_step(method->under_way, method->progress.rounds);
     return TERSE_OK;
+}
+
+static int is_fit(const terse_method *method, const struct tsk_table *kernel)
+{
+    uint32_t most = 0;
+    if (method->options.trusted)
+        return 1;
+    if (!method->tensors)
+        return kernel->magnitude_max_f32(method->gradient, method->count) < TSK_INFINITY_BITS;
+    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++) {
+        const size_t count = tsi_layout_piece(method->layout, t).count;
+        const uint32_t here = kernel->magnitude_max_f32(method->tensors[t], count);
+        most = here > most ? here : most;
+    }
+    return most < TSK_INFINITY_BITS;
 }
 
 static double norm_of(const terse_method *method, const float *floats)
@@ -135,13 +157,10 @@ static void end(terse_method *method, const terse_exchange_report *done,
 }
 
 /* A gradient that is not finite is left out of a local step: the others cannot know of it. */
-static void step_alone(terse_method *method, const struct tsk_table *kernel, const float *gradient,
-                       terse_method_report *report)
+static void step_alone(terse_method *method, int fit, terse_method_report *report)
 {
-    const int fit = method->options.trusted ||
-                    kernel->magnitude_max_f32(gradient, method->count) < TSK_INFINITY_BITS;
     if (fit)
-        tsi_method_local(method, gradient);
+        tsi_method_local(method);
     if (report)
         *report = (terse_method_report){
             .exchange = {.step = method->progress.rounds,
@@ -157,26 +176,34 @@ static void step_alone(terse_method *method, const struct tsk_table *kernel, con
 
 /* ---- public ---- */
 
-terse_status terse_method_step_all(terse_method *const *method, const float *const *gradient,
-                                   terse_method_report *report, terse_fault *fault)
+/* Begins a step of one worker; `report` is of a local one, which it ends as well. */
+static terse_status begin_step(terse_method *method, struct given given, int exchanges,
+                               terse_method_report *report, terse_fault *fault)
 {
-    if (!method || !method[0] || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-    const uint32_t count = method[0]->owns_group ? method[0]->workers : 1;
-    const int exchanges = exchanges_now(method[0]);
     const struct tsk_table *kernel = NULL;
-    terse_exchange_report done[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = tsk_bound(&kernel, fault);
-    for (uint32_t i = 0; i < count; i++) /* before any worker has said that it is ready */
-        if (!method[i] || !gradient[i])
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-    for (uint32_t i = 0; i < count && status == TERSE_OK; i++) {
-        status = begin(method[i], gradient[i], fault);
-        if (status == TERSE_OK && exchanges)
-            status = tsi_exchange_begin(method[i]->under_way, gradient[i], fault);
-        else if (status == TERSE_OK)
-            step_alone(method[i], kernel, gradient[i], report ? &report[i] : NULL);
-    }
+    if (status == TERSE_OK)
+        status = begin(method, given, fault);
+    if (status != TERSE_OK)
+        return status;
+    uint64_t from = tsi_now();
+    const int fit = is_fit(method, kernel);
+    tsi_clock(&method->under_way->room, TERSE_STATION_MEMORY, &from);
+    if (exchanges)
+        return tsi_exchange_begin(method->under_way, given.flat, fit, fault);
+    step_alone(method, fit, report);
+    return TERSE_OK;
+}
+
+/* Workers side by side: all of them make a phase before any makes the next. */
+static terse_status step_workers(terse_method *const *method, const struct given *given,
+                                 uint32_t count, terse_method_report *report, terse_fault *fault)
+{
+    const int exchanges = exchanges_now(method[0]);
+    terse_exchange_report done[TERSE_MAX_LOCAL_WORKERS];
+    terse_status status = TERSE_OK;
+    for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
+        status = begin_step(method[i], given[i], exchanges, report ? &report[i] : NULL, fault);
     for (int over = !exchanges; !over && status == TERSE_OK;) {
         for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
             status = tsi_exchange_advance(method[i]->under_way, &over, &done[i], fault);
@@ -186,15 +213,75 @@ terse_status terse_method_step_all(terse_method *const *method, const float *con
     return status;
 }
 
-terse_status terse_method_step(terse_method *method, const float *gradient,
-                               terse_method_report *report, terse_fault *fault)
+terse_status terse_method_step_all(terse_method *const *method, const float *const *gradient,
+                                   terse_method_report *report, terse_fault *fault)
+{
+    struct given given[TERSE_MAX_LOCAL_WORKERS];
+    if (!method || !method[0] || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
+    const uint32_t count = method[0]->owns_group ? method[0]->workers : 1;
+    for (uint32_t i = 0; i < count; i++) { /* before any worker has said that it is ready */
+        if (!method[i] || !gradient[i])
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
+        given[i] = (struct given){gradient[i], NULL};
+    }
+    return step_workers(method, given, count, report, fault);
+}
+
+static terse_status check_one(const terse_method *method, const void *gradient, terse_fault *fault)
 {
     if (!method || !gradient)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
     if (method->owns_group && method->workers > 1)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
                         "one of several workers of this thread: terse_method_step_all");
-    return terse_method_step_all(&method, &gradient, report, fault);
+    return TERSE_OK;
+}
+
+terse_status terse_method_step(terse_method *method, const float *gradient,
+                               terse_method_report *report, terse_fault *fault)
+{
+    const terse_status status = check_one(method, gradient, fault);
+    return status == TERSE_OK ? terse_method_step_all(&method, &gradient, report, fault) : status;
+}
+
+/* Whether the gradient is needed in one piece: for its norm, or because it is itself what is said.
+ */
+static int needs_flat(const terse_method *method)
+{
+    return tsi_value(method, TSI_CLIP) != 0 || method->stations.local ||
+           (!method->memory && !method->said && !method->m);
+}
+
+static terse_status flatten(terse_method *method, const float *const *gradient, terse_fault *fault)
+{
+    if (!method->flat)
+        method->flat = malloc((method->count + 1) * sizeof(float));
+    if (!method->flat)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++) {
+        const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
+        if (tensor.count > 0)
+            memcpy(method->flat + tensor.offset, gradient[t], tensor.count * sizeof(float));
+    }
+    return TERSE_OK;
+}
+
+terse_status terse_method_step_tensors(terse_method *method, const float *const *gradient,
+                                       terse_method_report *report, terse_fault *fault)
+{
+    struct given given = {NULL, gradient};
+    terse_status status = check_one(method, gradient, fault);
+    if (status != TERSE_OK)
+        return status;
+    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++)
+        if (!gradient[t] && tsi_layout_piece(method->layout, t).count > 0)
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL", t);
+    if (needs_flat(method)) {
+        status = flatten(method, gradient, fault);
+        given = (struct given){method->flat, NULL};
+    }
+    return status == TERSE_OK ? step_workers(&method, &given, 1, report, fault) : status;
 }
 
 terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
@@ -210,7 +297,7 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
     if (!has_room(method))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     if (!method->buckets) {
-        const terse_status status = begin(method, gradient, fault);
+        const terse_status status = begin(method, (struct given){gradient, NULL}, fault);
         if (status != TERSE_OK)
             return status;
         tsi_method_keep(method); /* all of it: a bucket that is not fit is never directed */

@@ -1,4 +1,7 @@
+#include <string.h>
+
 #include "base/parallel.h"
+#include "kernels/kernels.h"
 #include "update/update.h"
 
 static void mean_chunk(void *context, size_t chunk, size_t first, size_t count)
@@ -26,4 +29,26 @@ void tsi_update_answer(const struct tsi_update *update, int sign)
 {
     struct tsi_update copy = *update;
     tsi_each_chunk(update->threads, update->count, sign ? sign_chunk : mean_chunk, &copy);
+}
+
+struct bits_job {
+    const struct tsi_update *update;
+    const struct tsk_table *kernel;
+    const uint8_t *negative;
+};
+
+static void bits_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct bits_job *const job = context;
+    float *const out = job->update->weights + first;
+    (void)chunk;
+    memset(out, 0, count * sizeof *out);
+    job->kernel->sign_add_f32(out, job->negative + first / 8, count, 1.0f);
+}
+
+void tsi_update_answer_bits(const struct tsi_update *update, const struct tsk_table *kernel,
+                            const uint8_t *negative)
+{
+    struct bits_job job = {update, kernel, negative};
+    tsi_each_chunk(update->threads, update->count, bits_chunk, &job);
 }

@@ -1,17 +1,29 @@
+#include <string.h>
+
 #include "base/parallel.h"
+#include "kernels/kernels.h"
 #include "update/update.h"
+
+static void step_by(const struct tsi_update *update, const float *restrict sign,
+                    float *restrict weights, size_t count)
+{
+    const float lr = update->lr;
+    const float decay = update->decay;
+    for (size_t i = 0; i < count; i++)
+        weights[i] -= lr * (sign[i] + decay * weights[i]);
+}
 
 static void signed_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct tsi_update *const update = context;
-    const float *restrict const sum = update->sum + first;
-    float *restrict const weights = update->weights + first;
-    const float lr = update->lr;
-    const float decay = update->decay;
     (void)chunk;
-    for (size_t i = 0; i < count; i++) {
-        const float sign = (float)((sum[i] > 0) - (sum[i] < 0));
-        weights[i] -= lr * (sign + decay * weights[i]);
+    for (size_t at = first; at < first + count; at += TSI_TILE) {
+        const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
+        const float *const sum = update->sum + at;
+        float sign[TSI_TILE];
+        for (size_t i = 0; i < here; i++)
+            sign[i] = (float)((sum[i] > 0) - (sum[i] < 0));
+        step_by(update, sign, update->weights + at, here);
     }
 }
 
@@ -19,4 +31,33 @@ void tsi_update_signed(const struct tsi_update *update)
 {
     struct tsi_update copy = *update;
     tsi_each_chunk(update->threads, update->count, signed_chunk, &copy);
+}
+
+/* ---- from bits ---- */
+
+struct bits_job {
+    const struct tsi_update *update;
+    const struct tsk_table *kernel;
+    const uint8_t *negative;
+};
+
+/* Signs exist as floats for a tile at a time, in the cache. */
+static void bits_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct bits_job *const job = context;
+    (void)chunk;
+    for (size_t at = first; at < first + count; at += TSI_TILE) {
+        const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
+        float sign[TSI_TILE];
+        memset(sign, 0, sizeof sign);
+        job->kernel->sign_add_f32(sign, job->negative + at / 8, here, 1.0f);
+        step_by(job->update, sign, job->update->weights + at, here);
+    }
+}
+
+void tsi_update_signed_bits(const struct tsi_update *update, const struct tsk_table *kernel,
+                            const uint8_t *negative)
+{
+    struct bits_job job = {update, kernel, negative};
+    tsi_each_chunk(update->threads, update->count, bits_chunk, &job);
 }

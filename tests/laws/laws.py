@@ -19,7 +19,7 @@ MAY_INCLUDE = {
     "point": {"base"},
     "direction": {"base"},
     "memory": {"base"},
-    "update": {"base"},
+    "update": {"base", "kernels"},
     # The compositions stand on all stations.
     "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
     "exchange": {"base", "kernels", "layout", "codec", "wire", "group", "combine"},

@@ -9,8 +9,8 @@
 #define WORKERS 3u
 #define STEPS 4u
 
-/* In which order tensors are posted, and how many at once. */
-enum order { WHOLE, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, ORDERS };
+/* In which order tensors are posted, and how many at once; SCATTERED: gradients that lie apart. */
+enum order { WHOLE, SCATTERED, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, ORDERS };
 
 struct scene {
     const char *spec;
@@ -42,6 +42,27 @@ static uint64_t hash_of(terse_method *method, const float *weights, size_t count
     return hash;
 }
 
+/* Every tensor's gradient in a block of its own, without a byte more. */
+static terse_status step_scattered(terse_method *method, const float *gradient, uint32_t tensors,
+                                   terse_method_report *report, terse_fault *fault)
+{
+    terse_layout *const layout = subject_layout();
+    float *apart[64] = {0};
+    assert_true(tensors <= 64);
+    for (uint32_t t = 0; t < tensors; t++) {
+        terse_tensor tensor;
+        assert_int_equal(terse_layout_tensor(layout, t, &tensor), TERSE_OK);
+        apart[t] = test_floats((size_t)tensor.count);
+        memcpy(apart[t], gradient + tensor.offset, (size_t)tensor.count * sizeof(float));
+    }
+    const terse_status status =
+        terse_method_step_tensors(method, (const float *const *)apart, report, fault);
+    for (uint32_t t = 0; t < tensors; t++)
+        free(apart[t]);
+    terse_layout_destroy(layout);
+    return status;
+}
+
 static terse_status step(enum order order, terse_method *method, const float *gradient,
                          uint32_t tensors, terse_method_report *report, terse_fault *fault)
 {
@@ -50,6 +71,7 @@ static terse_status step(enum order order, terse_method *method, const float *gr
     switch (order) {
     case WHOLE:
     case ORDERS: return terse_method_step(method, gradient, report, fault);
+    case SCATTERED: return step_scattered(method, gradient, tensors, report, fault);
     case FORWARD:
         for (uint32_t t = 0; t < tensors && status == TERSE_OK; t++)
             status = terse_method_post(method, gradient, t, 1, fault);
@@ -145,7 +167,9 @@ static void buckets_change_nothing(void **unused)
     for (uint32_t s = 0; (spec = subject(s)) != NULL; s++) {
         struct scene whole = {.spec = spec, .order = WHOLE};
         workers_run(WORKERS, train, &whole);
-        for (int order = FORWARD; order < ORDERS && takes_buckets(spec); order++) {
+        for (int order = SCATTERED; order < ORDERS; order++) {
+            if (order > SCATTERED && !takes_buckets(spec))
+                break;
             struct scene parts = {.spec = spec, .order = (enum order)order};
             workers_run(WORKERS, train, &parts);
             if (memcmp(whole.hash, parts.hash, sizeof whole.hash) != 0)
@@ -170,7 +194,7 @@ static void late_poison_leaves_no_trace(void **unused)
         if (!takes_buckets(spec))
             continue;
         workers_run(WORKERS, train, &clean);
-        for (int order = FORWARD; order <= BACKWARD; order++) {
+        for (int order = SCATTERED; order <= BACKWARD; order++) {
             struct scene parts = {.spec = spec, .order = (enum order)order, .poisoned = 1};
             workers_run(WORKERS, train, &parts);
             if (!keeps_factors(spec) && memcmp(clean.hash, parts.hash, sizeof clean.hash) != 0)

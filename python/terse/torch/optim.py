@@ -73,7 +73,7 @@ class Spec(torch.optim.Optimizer):
         self.rank, self.workers = dist.get_rank(self._carrier), len(ranks)
         self.weights = torch.cat([p.detach().reshape(-1) for p in found])
         dist.broadcast(self.weights, ranks[0], group=self._carrier)
-        self._gradient = torch.zeros_like(self.weights)
+        self._zeros: Optional[torch.Tensor] = None
         self._group = Group(self._carrier, ranks, timeout)
         self.method = Method(self.spec, self._group, self.tensors, self.weights.data_ptr(),
                              seed=seed, steps=steps, threads=threads)
@@ -99,12 +99,23 @@ class Spec(torch.optim.Optimizer):
         for parameter, where in self._all():
             parameter.data = flat[where].view(parameter.shape)
 
-    def _gather(self) -> None:
-        for parameter, where in self._all():
-            if parameter.grad is None:
-                self._gradient[where].zero_()
-            else:
-                self._gradient[where].copy_(parameter.grad.reshape(-1))
+    def _gradients(self) -> List[torch.Tensor]:
+        """Every parameter's gradient where it lies, zeros where there is none."""
+        found = []
+        for parameter in self.param_groups[0]["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                gradient = self._nothing(parameter)
+            elif gradient.is_sparse or gradient.dtype != torch.float32:
+                raise ValueError("a gradient is %s, not dense float32" % (
+                    "sparse" if gradient.is_sparse else gradient.dtype))
+            found.append(gradient.contiguous())
+        return found
+
+    def _nothing(self, parameter: torch.Tensor) -> torch.Tensor:
+        if self._zeros is None:
+            self._zeros = torch.zeros(max(p.numel() for p in self.param_groups[0]["params"]))
+        return self._zeros[:parameter.numel()]
 
     # ---- torch.optim.Optimizer ----
 
@@ -124,8 +135,8 @@ class Spec(torch.optim.Optimizer):
             if lr != self._lr:
                 self.method.set_lr(lr)
                 self._lr = lr
-            self._gather()
-            self.last = self.method.step(self._gradient.data_ptr())
+            gradients = self._gradients()
+            self.last = self.method.step_tensors([g.data_ptr() for g in gradients])
             self._totals.add(self.last)
         except TerseError:
             self._group.close()  # the others learn at once
@@ -135,7 +146,7 @@ class Spec(torch.optim.Optimizer):
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops gradients rather than filling them with zeros: they are copied once anyway."""
+        """Drops gradients rather than filling them with zeros: the next backward needs no sum."""
         super().zero_grad(set_to_none=set_to_none)
 
     # ---- the result ----
