@@ -16,9 +16,12 @@ struct tsi_bucket;
  * doing: adding the gradient to the memory, taking the mean, writing it over the gradient. */
 struct tsi_host {
     void *context;
-    /* The step is open on all workers: leaves what is to be said in room->memory, or where
-     * room->gradient points. */
-    terse_status (*direct)(void *context, struct tsi_bucket *bucket);
+    /* Elements first .. first+count-1 of a bucket that is posted before others are known: what
+     * `direct` changes there, beside the memory, can be needed again. */
+    void (*keep)(void *context, size_t first, size_t count);
+    /* The same elements, run after run from the bucket's first to its last: leaves what is to be
+     * said of them in room->memory, or where room->gradient points. */
+    terse_status (*direct)(void *context, struct tsi_bucket *bucket, size_t first, size_t count);
     /* Takes that back, to rounding: the step is skipped after all. */
     void (*undirect)(void *context, struct tsi_bucket *bucket);
     /* As an owner: makes of the sum of what was said about a piece, in room->sum, what is said

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/fault.h"
+#include "base/parallel.h"
 #include "exchange/exchange.h"
 #include "kernels/bind.h"
 
@@ -56,19 +57,52 @@ terse_status tsi_step_move(const terse_exchange *exchange, struct tsi_bucket *bu
     return tsi_is_death(status) ? status : TERSE_OK;
 }
 
+/* Copies of the memories, so that a gradient found unfit later than others were said can still be
+ * skipped without a trace. */
+static void keep(const terse_exchange *exchange, size_t first, size_t count)
+{
+    const struct tsi_room *const room = &exchange->room;
+    if (room->memory)
+        memcpy(exchange->memory_before + first, room->memory + first, count * sizeof(float));
+    if (room->host && room->host->keep)
+        room->host->keep(room->host->context, first, count);
+}
+
 /* What is to be said: in the memory, or where room->gradient points. */
-static terse_status direct(terse_exchange *exchange, const struct tsk_table *kernel,
-                           struct tsi_bucket *bucket)
+static terse_status direct(const terse_exchange *exchange, const struct tsk_table *kernel,
+                           struct tsi_bucket *bucket, size_t first, size_t count)
+{
+    const struct tsi_room *const room = &exchange->room;
+    if (room->host && room->host->direct)
+        return room->host->direct(room->host->context, bucket, first, count);
+    if (room->memory)
+        (void)kernel->add_f32(room->memory + first, (const uint8_t *)(room->gradient + first),
+                              count);
+    return TERSE_OK;
+}
+
+/* Slice by slice, so that what is done to it meets in the cache. A bucket that is posted before all
+ * gradients were seen is kept and checked on the way; from what is unfit on, nothing is directed.
+ */
+static terse_status bring(terse_exchange *exchange, const struct tsk_table *kernel,
+                          struct tsi_bucket *bucket, int early)
 {
     struct tsi_room *const room = &exchange->room;
+    const size_t end = (size_t)(bucket->first + bucket->count);
+    const unsigned threads = room->codec_options.threads ? room->codec_options.threads : 1;
+    const size_t slice = 4 * TSI_CHUNK * threads;
     terse_status status = TERSE_OK;
     uint64_t from = tsi_now();
-    if (room->host && room->host->direct)
-        status = room->host->direct(room->host->context, bucket);
-    else if (room->memory)
-        (void)kernel->add_f32(room->memory + bucket->first,
-                              (const uint8_t *)(room->gradient + bucket->first),
-                              (size_t)bucket->count);
+    for (size_t at = (size_t)bucket->first; at < end; at += slice) {
+        const size_t count = end - at < slice ? end - at : slice;
+        if (early)
+            keep(exchange, at, count);
+        if (early && !exchange->trusted &&
+            kernel->magnitude_max_f32(room->gradient + at, count) >= TSK_INFINITY_BITS)
+            bucket->unfit = 1;
+        if (!bucket->unfit && status == TERSE_OK)
+            status = direct(exchange, kernel, bucket, at, count);
+    }
     tsi_clock(room, TERSE_STATION_MEMORY, &from);
     return status;
 }
@@ -76,7 +110,7 @@ static terse_status direct(terse_exchange *exchange, const struct tsk_table *ker
 /* A group has requests for a few buckets under way; beyond, the oldest goes all its way first. How
  * many that is depends on counts that are the same everywhere. */
 terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kernel,
-                          struct tsi_bucket *bucket, int fit)
+                          struct tsi_bucket *bucket, int early)
 {
     terse_status status = TERSE_OK;
     if (exchange->posted_count >= MAX_UNDER_WAY) {
@@ -89,12 +123,11 @@ terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kern
     bucket->status = TERSE_OK;
     bucket->answered = 0;
     bucket->said_len = 0;
-    bucket->unfit = !fit;
+    bucket->unfit = 0;
     bucket->fault = (terse_fault){.rank = -1};
-    if (fit) {
-        const terse_status here = direct(exchange, kernel, bucket);
-        (void)tsi_bucket_fail(bucket, here, (int32_t)exchange->room.rank);
-    }
+    const terse_status here = bring(exchange, kernel, bucket, early);
+    (void)tsi_bucket_fail(bucket, here, (int32_t)exchange->room.rank);
+    exchange->skip |= bucket->unfit;
     exchange->posted[exchange->posted_count++] = bucket;
     return status == TERSE_OK ? tsi_step_move(exchange, bucket) : status;
 }
@@ -138,9 +171,8 @@ static void copy_owned(const struct tsi_bucket *bucket, const float *from, float
     }
 }
 
-/* Copies of the memories, so that a gradient found unfit later than others were said can still be
- * skipped without a trace. */
-static terse_status keep_copies(terse_exchange *exchange, struct tsi_bucket *bucket)
+/* Room for copies of the memories; those of an owner are made at once. */
+static terse_status prepare_copies(terse_exchange *exchange, struct tsi_bucket *bucket)
 {
     const struct tsi_room *const room = &exchange->room;
     const size_t count = (size_t)terse_layout_count(room->layout);
@@ -153,8 +185,6 @@ static terse_status keep_copies(terse_exchange *exchange, struct tsi_bucket *buc
         exchange->owner_memory_before = malloc((count + 1) * sizeof(float));
     if (!exchange->memory_before || (room->owner_memory && !exchange->owner_memory_before))
         return TERSE_NO_MEMORY;
-    memcpy(exchange->memory_before + bucket->first, room->memory + bucket->first,
-           (size_t)bucket->count * sizeof(float));
     copy_owned(bucket, room->owner_memory, exchange->owner_memory_before);
     return TERSE_OK;
 }
@@ -206,20 +236,14 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
     if (status != TERSE_OK)
         return status;
     status = tsi_step_bucket(exchange, first, count, &bucket, fault);
-    if (status == TERSE_OK && keep_copies(exchange, bucket) != TERSE_OK)
+    if (status == TERSE_OK && prepare_copies(exchange, bucket) != TERSE_OK)
         status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     if (status == TERSE_OK)
         status = open_first(exchange, fault);
     if (status != TERSE_OK)
         return tsi_step_break(exchange, status, fault);
-    uint64_t from = tsi_now();
     exchange->room.gradient = gradient;
-    const int fit = exchange->trusted ||
-                    kernel->magnitude_max_f32(gradient + bucket->first, (size_t)bucket->count) <
-                        TSK_INFINITY_BITS;
-    tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
-    exchange->skip |= !fit;
-    status = tsi_step_say(exchange, kernel, bucket, fit);
+    status = tsi_step_say(exchange, kernel, bucket, 1);
     if (status == TERSE_OK)
         return TERSE_OK;
     if (fault)

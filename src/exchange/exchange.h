@@ -134,7 +134,7 @@ TERSE_CHECK terse_status tsi_exchange_finish(terse_exchange *exchange, const flo
 TERSE_CHECK terse_status tsi_step_bucket(terse_exchange *exchange, uint32_t first, uint32_t count,
                                          struct tsi_bucket **out, terse_fault *fault);
 /* Brings a bucket's gradient into the memory and makes its first move; fails only if the group
- * does. A gradient that is not `fit` is not added. */
+ * does. `early`: not all gradients were seen yet. */
 TERSE_CHECK terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kernel,
                                       struct tsi_bucket *bucket, int fit);
 /* The next move of a bucket; a failure of its own is noted in it and told by the agreement. */

@@ -73,7 +73,7 @@ static terse_status opened(terse_exchange *exchange, int *done, terse_exchange_r
         return TERSE_OK;
     }
     exchange->phase = TSI_MOVING;
-    status = tsi_step_say(exchange, kernel, bucket, 1);
+    status = tsi_step_say(exchange, kernel, bucket, 0);
     return status == TERSE_OK ? TERSE_OK : tsi_step_close(exchange, status, fault);
 }
 

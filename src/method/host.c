@@ -145,46 +145,49 @@ static int scores(const terse_method *method)
            method->under_way == method->exchange[TSI_EXCHANGE_MAIN];
 }
 
-/* RegTop-k: elements that the others cancelled last round count less. They are scored slice by
- * slice, while the memory that they lie in is still in the cache. */
-static void direct_and_score(terse_method *method, struct tsi_bucket *bucket)
+/* RegTop-k: elements that the others cancelled last round count less. They are scored run by run,
+ * while the memory that they lie in is still in the cache. */
+static void score(terse_method *method, struct tsi_bucket *bucket, size_t first, size_t count)
 {
-    const size_t slice = 8 * TSI_CHUNK * (method->options.threads ? method->options.threads : 1);
     struct tsi_posterior *const posterior = &method->posterior;
     const enum tsi_posterior_form form = (enum tsi_posterior_form)tsi_value(method, TSI_FORM);
-    const size_t end = (size_t)(bucket->first + bucket->count);
-    const size_t from = tsi_posterior_before(posterior, bucket->first);
-    size_t to = from;
-    for (size_t at = (size_t)bucket->first; at < end; at += slice) {
-        const size_t count = end - at < slice ? end - at : slice;
-        const size_t scored = to;
-        direct_elements(method, at, count, 0);
-        to = tsi_posterior_before(posterior, at + count);
-        tsi_posterior_score(posterior, form, (float)tsi_value(method, TSI_MU), method->memory,
-                            scored, to);
+    struct tsi_patch *const patch = &bucket->codec->patch;
+    if (first == bucket->first) {
+        const size_t from = tsi_posterior_before(posterior, first);
+        *patch = (struct tsi_patch){posterior->index + from, posterior->score + from, 0};
     }
-    bucket->codec->patch =
-        (struct tsi_patch){posterior->index + from, posterior->score + from, to - from};
+    const size_t from = (size_t)(patch->index - posterior->index) + patch->count;
+    const size_t to = tsi_posterior_before(posterior, first + count);
+    tsi_posterior_score(posterior, form, (float)tsi_value(method, TSI_MU), method->memory, from,
+                        to);
+    patch->count += to - from;
 }
 
-static terse_status direct(void *context, struct tsi_bucket *bucket)
+static void keep(void *context, size_t first, size_t count)
+{
+    const terse_method *const method = context;
+    if (method->m)
+        memcpy(method->m_before + first, method->m + first, count * sizeof(float));
+    if (method->v)
+        memcpy(method->v_before + first, method->v + first, count * sizeof(float));
+}
+
+static terse_status direct(void *context, struct tsi_bucket *bucket, size_t first, size_t count)
 {
     terse_method *const method = context;
     const struct tsk_table *kernel = NULL;
     const terse_status status = tsk_bound(&kernel, NULL);
-    const size_t first = (size_t)bucket->first;
     if (status != TERSE_OK)
         return status;
     if (method->said && !method->stations.local)
-        memset(method->said + first, 0, (size_t)bucket->count * sizeof(float));
+        memset(method->said + first, 0, count * sizeof(float));
+    direct_elements(method, first, count, 0);
     if (scores(method))
-        direct_and_score(method, bucket);
-    else
-        direct_elements(method, first, (size_t)bucket->count, 0);
-    bucket->room->gradient = source(method);
+        score(method, bucket, first, count);
+    if (first + count == bucket->first + bucket->count)
+        bucket->room->gradient = source(method);
     if (method->measuring)
-        method->said_square +=
-            kernel->square_sum_f32(source(method) + first, (size_t)bucket->count);
+        method->said_square += kernel->square_sum_f32(source(method) + first, count);
     return TERSE_OK;
 }
 
@@ -432,6 +435,7 @@ void tsi_method_settle(terse_method *method)
 }
 
 const struct tsi_host tsi_method_host = {
+    .keep = keep,
     .direct = direct,
     .undirect = undirect,
     .own = own,

@@ -96,9 +96,6 @@ TERSE_CHECK terse_status tsi_stations_codec(const struct tsi_settings *settings,
 
 /* host.c */
 extern const struct tsi_host tsi_method_host;
-/* Copies of the moments, so that a step that is skipped late leaves no trace; and back. */
-void tsi_method_keep(terse_method *method);
-void tsi_method_take_back(terse_method *method);
 /* A local step: the gradient's direction into memory and local weights. */
 void tsi_method_local(terse_method *method);
 /* After a step: RegTop-k's posterior, the next point. */

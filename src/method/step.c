@@ -100,15 +100,8 @@ static double payload_bits(const terse_method *method)
     return method->count > 0 ? 8.0 * (double)len / (double)method->count : 0;
 }
 
-void tsi_method_keep(terse_method *method)
-{
-    if (method->m_before)
-        memcpy(method->m_before, method->m, method->count * sizeof(float));
-    if (method->v_before)
-        memcpy(method->v_before, method->v, method->count * sizeof(float));
-}
-
-void tsi_method_take_back(terse_method *method)
+/* The moments as they were before buckets were posted. */
+static void take_back(terse_method *method)
 {
     if (method->m_before)
         memcpy(method->m, method->m_before, method->count * sizeof(float));
@@ -149,7 +142,7 @@ static void end(terse_method *method, const terse_exchange_report *done,
         method->progress.rounds++;
     }
     if (skipped && method->buckets)
-        tsi_method_take_back(method);
+        take_back(method);
     if (skipped && method->bits)
         tsi_method_bits_forget(method);
     if (report)
@@ -300,7 +293,6 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
         const terse_status status = begin(method, (struct given){gradient, NULL}, fault);
         if (status != TERSE_OK)
             return status;
-        tsi_method_keep(method); /* all of it: a bucket that is not fit is never directed */
         method->buckets = 1;
     }
     method->gradient = gradient;
