@@ -123,6 +123,25 @@ def case_gradients_may_be_missing_or_not_finite(rank, workers):
     optimizer.close()
 
 
+def case_gradients_lie_as_autograd_leaves_them(rank, workers):
+    """Transposed, they are the same step; sparse or of another type they are refused."""
+    weights = []
+    for transposed in (False, True):
+        param = torch.nn.Parameter(torch.zeros(5, 7))
+        optimizer = optim.Signum([param], 0.01, **OPTIONS)
+        torch.manual_seed(rank)
+        gradient = torch.randn(5, 7)
+        param.grad = gradient.t().contiguous().t() if transposed else gradient
+        assert param.grad.is_contiguous() != transposed
+        optimizer.step()
+        weights.append(optimizer.weights.clone())
+        if transposed:
+            param.grad = torch.eye(5, 7).to_sparse()
+            raises(ValueError, optimizer.step, "sparse")
+        optimizer.close()
+    assert torch.equal(*weights)
+
+
 def case_bad_input(rank, workers):
     last = workers - 1
     raises(ValueError, lambda: optim.Spec(parameters(), "sigum", lr=0.1), "signum")
@@ -151,12 +170,12 @@ def case_two_threads_are_refused(rank, workers):
         go.set()
     thread = threading.Thread(target=other)
     thread.start()
-    gather = optimizer._gather
+    gradients = optimizer._gradients
     def slow():
         inside.set()
         go.wait(10)
-        gather()
-    optimizer._gather = slow
+        return gradients()
+    optimizer._gradients = slow
     optimizer.step()
     thread.join()
     assert failures and "another thread" in failures[0], failures
