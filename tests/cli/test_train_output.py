@@ -123,6 +123,7 @@ class Folder(TrainCase):
             self.assertEqual(about[key], value, key)
         self.assertIn("keep=0.05", about["spec"])
         self.assertRegex(about["terse"], r"^\d+\.\d+\.\d+$")
+        self.assertRegex(about["libraries"], r"^oneDNN 2\.\d+\.\d+, OpenBLAS \d")
         self.assertIn(about["cpu_level"], ("ref", "avx2", "avx512", "neon"))
         self.assertTrue(about["command"].startswith("terse train --data idx:"))
         self.assertEqual([t["count"] for t in about["tensors"]], [1440, 10])

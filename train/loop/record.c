@@ -67,6 +67,7 @@ static trn_json *describe_run(const struct trn_worker *worker)
     const struct trn_settings *const settings = worker->run->settings;
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *level = "";
+    char libraries[200];
     trn_json *const json = trn_record_settings(worker);
     trn_json *const tensors = trn_json_array();
     terse_tensor tensor;
@@ -82,6 +83,8 @@ static trn_json *describe_run(const struct trn_worker *worker)
     trn_json_put_real(json, "target", settings->target);
     trn_json_put_real(json, "deadline", settings->deadline);
     trn_json_put_text(json, "cpu_level", level);
+    trn_net_libraries(libraries, sizeof libraries);
+    trn_json_put_text(json, "libraries", libraries);
     trn_json_put_text(json, "spec", terse_method_spec(worker->method));
     trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
     trn_json_put_text(json, "data_notes", trn_data_about(worker->run->data)->notes);

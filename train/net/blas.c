@@ -12,6 +12,11 @@ static void use_one_thread(void)
     openblas_set_num_threads(1);
 }
 
+const char *trn_blas_version(void)
+{
+    return openblas_get_config();
+}
+
 void trn_multiply(const struct trn_product *product, const float *left, const float *right,
                   float *result)
 {

@@ -18,4 +18,6 @@ struct trn_product {
 void trn_multiply(const struct trn_product *product, const float *left, const float *right,
                   float *result);
 
+const char *trn_blas_version(void); /* with the CPU that it chose its kernels for */
+
 #endif

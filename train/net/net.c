@@ -1,6 +1,8 @@
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "blas.h"
 #include "loss.h"
 #include "plan.h"
 
@@ -16,6 +18,13 @@ struct trn_net {
     float *statistics;
     uint64_t statistics_count;
 };
+
+void trn_net_libraries(char *text, size_t cap)
+{
+    const dnnl_version_t *const dnnl = dnnl_version();
+    (void)snprintf(text, cap, "oneDNN %d.%d.%d, %s", dnnl->major, dnnl->minor, dnnl->patch,
+                   trn_blas_version());
+}
 
 /* The statistics of an untrained net: mean 0, variance 1. */
 static terse_status create_statistics(struct trn_net *net)

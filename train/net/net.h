@@ -47,6 +47,9 @@ struct trn_batch {
 
 struct trn_net;
 
+/* Names and versions of the libraries that compute, cut off at `cap`. */
+void trn_net_libraries(char *text, size_t cap);
+
 /* The models there are, for help and errors; NULL at and after the end. */
 const char *trn_model_name(uint32_t index);
 const char *trn_model_summary(uint32_t index);
