@@ -87,10 +87,16 @@ static int64_t width_of(const struct trn_value *value)
     return width;
 }
 
-/* He, Zhang, Ren, Sun 2015: variance 2 / inputs, here of a uniform distribution. */
+/* He, Zhang, Ren, Sun 2015: variance 2 / inputs, here of a uniform distribution. The 2 makes up for
+ * what a relu behind it cuts off. */
 static float he_bound(int64_t inputs)
 {
     return (float)sqrt(6.0 / (double)inputs);
+}
+
+static float linear_bound(int64_t inputs)
+{
+    return (float)sqrt(3.0 / (double)inputs);
 }
 
 static void add_conv_weights(struct trn_graph *graph, const char *name, int64_t outputs,
@@ -194,7 +200,8 @@ uint32_t trn_build_dense(struct trn_graph *graph, uint32_t source, const char *n
     struct trn_op *op = append(graph, &trn_dense_layer, name, source, &to);
     op->bias = true;
     op->relu = relu;
-    add_tensor(graph, name, "weight", &weights, 0.0f, he_bound(inputs));
+    add_tensor(graph, name, "weight", &weights, 0.0f,
+               relu ? he_bound(inputs) : linear_bound(inputs));
     add_tensor(graph, name, "bias", &to, 0.0f, 0.0f);
     return op->result;
 }
