@@ -104,6 +104,7 @@ void tsi_bucket_destroy(struct tsi_bucket *bucket)
     tsi_mail_destroy(&bucket->there);
     tsi_mail_destroy(&bucket->back);
     free(bucket->sum_scratch);
+    free(bucket->run);
     free(bucket->tied);
     free(bucket->ballot);
     free(bucket->owned);
@@ -250,6 +251,8 @@ terse_status tsi_mail_create(struct tsi_bucket *bucket, struct tsi_mail *mail, i
         mail->recv_at[r] = at;
         at += mail->recv_cap[r];
     }
+    if (!back) /* what a rank says to itself lies where it hears it */
+        mail->send_at[bucket->room->rank] = mail->recv_at[bucket->room->rank];
     return TERSE_OK;
 }
 
@@ -406,13 +409,34 @@ terse_status tsi_mail_both(struct tsi_bucket *bucket)
     return status == TERSE_OK ? tsi_mail_create(bucket, &bucket->back, 1) : status;
 }
 
-/* A failure is noted and the mail goes all the same, so that nobody waits: the agreement tells. */
+/* To the other owners. A failure is noted and the mail goes all the same, so that nobody waits: the
+ * agreement tells. */
 terse_status tsi_say_to_owners(struct tsi_bucket *bucket)
 {
     for (uint32_t r = 0; r < bucket->room->workers; r++)
-        if (bucket->owned[r].count > 0)
+        if (bucket->owned[r].count > 0 && r != bucket->room->rank)
             (void)!tsi_say(bucket, bucket->owned[r], bucket->there.send_at[r]);
     return tsi_mail_post(bucket, &bucket->there);
+}
+
+/* As an owner, while the mail travels: straight to where it will be heard. */
+void tsi_say_to_itself(struct tsi_bucket *bucket)
+{
+    const uint32_t rank = bucket->room->rank;
+    if (bucket->owned[rank].count > 0)
+        (void)!tsi_say(bucket, bucket->owned[rank], bucket->there.send_at[rank]);
+}
+
+void tsi_owners_runs(struct tsi_bucket *bucket, int rest, const struct tsi_runner *runner)
+{
+    for (uint32_t r = 0; r < bucket->room->workers; r++) {
+        const struct tsi_pieces pieces = bucket->owned[r];
+        if ((r == bucket->room->rank) != rest)
+            continue;
+        for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
+            runner->run(runner->context, bucket->codec->piece[i].offset,
+                        bucket->codec->piece[i].count);
+    }
 }
 
 terse_status tsi_send_to_owners(struct tsi_bucket *bucket)

@@ -19,8 +19,8 @@ struct tsi_host {
     /* Elements first .. first+count-1 of a bucket that is posted before others are known: what
      * `direct` changes there, beside the memory, can be needed again. */
     void (*keep)(void *context, size_t first, size_t count);
-    /* The same elements, run after run from the bucket's first to its last: leaves what is to be
-     * said of them in room->memory, or where room->gradient points. */
+    /* The same elements: leaves what is to be said of them in room->memory, or where room->gradient
+     * points. From the bucket's first to its last, unless the combine has `runs`. */
     terse_status (*direct)(void *context, struct tsi_bucket *bucket, size_t first, size_t count);
     /* Takes that back, to rounding: the step is skipped after all. */
     void (*undirect)(void *context, struct tsi_bucket *bucket);
@@ -60,13 +60,25 @@ struct tsi_room {
     float *memory;         /* error memory; NULL without */
     float *owner_memory;   /* of what this worker sends back as an owner; NULL without */
     float *sum;            /* the answer grows here; a flat buffer */
-    const float *gradient; /* this step's; what is said without memory */
+    const float *given;    /* this step's gradient */
+    const float *gradient; /* what is said without memory: the same, or what a host made of it */
     int tie_coin;
     uint64_t nanoseconds[TERSE_STATIONS];
 };
 
+/* Is handed elements of a bucket, run by run. */
+struct tsi_runner {
+    void *context;
+    void (*run)(void *context, uint64_t first, uint64_t count);
+};
+
 struct tsi_combine_ops;
 struct tsi_union;
+
+struct tsi_run {
+    uint64_t first;
+    uint64_t count;
+};
 
 #define TSI_MAX_MOVES 5u
 
@@ -103,6 +115,8 @@ struct tsi_bucket {
     uint8_t *tied;            /* vote: where there is no majority */
     const uint8_t **ballot;   /* vote: the payloads of all */
     struct tsi_union *unions; /* union */
+    struct tsi_run *run;      /* reduce: what is spoken of, ascending; NULL: everything */
+    uint32_t run_count;
     uint32_t round;
     size_t next_move;
     size_t said_len;        /* of this worker's own payload, all owners together */
@@ -137,6 +151,11 @@ struct tsi_combine_ops {
     void (*destroy)(struct tsi_bucket *bucket);        /* of those only it knows; may be NULL */
     /* The first says, the last leaves the answer in room->sum; NULL after the last. */
     terse_status (*move[TSI_MAX_MOVES + 1])(struct tsi_bucket *bucket);
+    /* Hands out the elements that the first move speaks of, or the `rest`, which can be brought
+     * while that travels; NULL: it speaks of all. */
+    void (*runs)(struct tsi_bucket *bucket, int rest, const struct tsi_runner *runner);
+    /* Says what of the rest needs saying, to this rank itself; NULL: nothing. */
+    void (*say_rest)(struct tsi_bucket *bucket);
     /* Puts back into the memories what the moves took. */
     void (*undo)(struct tsi_bucket *bucket);
     /* Tells where the answer may not be 0, some elements more than once, those that this worker
@@ -200,6 +219,8 @@ TERSE_CHECK terse_status tsi_mail_wait(struct tsi_bucket *bucket);
 /* What shard, server and vote share: mail both ways, the first move and the last. */
 TERSE_CHECK terse_status tsi_mail_both(struct tsi_bucket *bucket);
 terse_status tsi_say_to_owners(struct tsi_bucket *bucket);
+void tsi_say_to_itself(struct tsi_bucket *bucket);
+void tsi_owners_runs(struct tsi_bucket *bucket, int rest, const struct tsi_runner *runner);
 terse_status tsi_send_to_owners(struct tsi_bucket *bucket);
 terse_status tsi_send_back(struct tsi_bucket *bucket);
 terse_status tsi_hear_owners(struct tsi_bucket *bucket);

@@ -30,8 +30,51 @@ static terse_status create(struct tsi_bucket *bucket)
     bucket->back.memory = malloc(cap + 1);
     bucket->sum_scratch = malloc(
         (terse_group_sum_scratch(bucket->room->group, cap / sizeof(float)) + 1) * sizeof(float));
-    return bucket->there.memory && bucket->back.memory && bucket->sum_scratch ? TERSE_OK
-                                                                              : TERSE_NO_MEMORY;
+    if (bucket->codec->ops->touch) /* a block may wrap around: two runs of a tensor */
+        bucket->run = malloc((2 * (size_t)bucket->tensor_count + 1) * sizeof *bucket->run);
+    if (!bucket->there.memory || !bucket->back.memory || !bucket->sum_scratch)
+        return TERSE_NO_MEMORY;
+    return bucket->codec->ops->touch && !bucket->run ? TERSE_NO_MEMORY : TERSE_OK;
+}
+
+/* ---- what the payload speaks of, where a codec knows that before it has seen a gradient ---- */
+
+static void note_run(void *context, uint64_t base, const uint32_t *index, size_t count)
+{
+    struct tsi_bucket *const bucket = context;
+    uint32_t at = bucket->run_count;
+    if (index || count == 0)
+        return;
+    for (; at > 0 && bucket->run[at - 1].first > base; at--) /* but for two of a tensor ascending */
+        bucket->run[at] = bucket->run[at - 1];
+    bucket->run[at] = (struct tsi_run){base, count};
+    bucket->run_count++;
+}
+
+static void runs(struct tsi_bucket *bucket, int rest, const struct tsi_runner *runner)
+{
+    const struct tsi_toucher toucher = {bucket, note_run, NULL};
+    uint64_t at = bucket->first;
+    const uint64_t end = bucket->first + bucket->count;
+    if (!bucket->run) {
+        if (!rest)
+            runner->run(runner->context, at, bucket->count);
+        return;
+    }
+    if (!rest) {
+        bucket->run_count = 0;
+        tsi_codec_touch(bucket->codec, &bucket->room->draw, bucket->there.memory, &toucher);
+    }
+    for (uint32_t i = 0; i < bucket->run_count; i++) {
+        const struct tsi_run *const run = &bucket->run[i];
+        if (!rest)
+            runner->run(runner->context, run->first, run->count);
+        else if (run->first > at)
+            runner->run(runner->context, at, run->first - at);
+        at = run->first + run->count;
+    }
+    if (rest && end > at)
+        runner->run(runner->context, at, end - at);
 }
 
 static struct tsi_pieces all_of(const struct tsi_bucket *bucket)
@@ -151,6 +194,7 @@ const struct tsi_combine_ops tsi_combine_reduce = {
     .refuses = refuses,
     .create = create,
     .move = {post, turn, finish},
+    .runs = runs,
     .undo = undo,
     .touch = touch,
 };

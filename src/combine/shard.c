@@ -110,6 +110,8 @@ const struct tsi_combine_ops tsi_combine_shard = {
     .refuses = refuses,
     .create = tsi_mail_both,
     .move = {tsi_say_to_owners, tsi_send_to_owners, turn, tsi_send_back, tsi_hear_owners},
+    .runs = tsi_owners_runs,
+    .say_rest = tsi_say_to_itself,
     .undo = undo,
 };
 
@@ -120,5 +122,7 @@ const struct tsi_combine_ops tsi_combine_server = {
     .refuses = refuses,
     .create = tsi_mail_both,
     .move = {tsi_say_to_owners, tsi_send_to_owners, turn, tsi_send_back, tsi_hear_owners},
+    .runs = tsi_owners_runs,
+    .say_rest = tsi_say_to_itself,
     .undo = undo,
 };

@@ -297,6 +297,8 @@ const struct tsi_combine_ops tsi_combine_vote = {
     .refuses = refuses,
     .create = create,
     .move = {tsi_say_to_owners, turn, hear},
+    .runs = tsi_owners_runs,
+    .say_rest = tsi_say_to_itself,
     .undo = undo,
     .signs = signs,
 };

@@ -76,35 +76,52 @@ static terse_status direct(const terse_exchange *exchange, const struct tsk_tabl
     if (room->host && room->host->direct)
         return room->host->direct(room->host->context, bucket, first, count);
     if (room->memory)
-        (void)kernel->add_f32(room->memory + first, (const uint8_t *)(room->gradient + first),
-                              count);
+        (void)kernel->add_f32(room->memory + first, (const uint8_t *)(room->given + first), count);
     return TERSE_OK;
 }
 
-/* Slice by slice, so that what is done to it meets in the cache. A bucket that is posted before all
- * gradients were seen is kept and checked on the way; from what is unfit on, nothing is directed.
- */
-static terse_status bring(terse_exchange *exchange, const struct tsk_table *kernel,
-                          struct tsi_bucket *bucket, int early)
+struct bringing {
+    terse_exchange *exchange;
+    const struct tsk_table *kernel;
+    struct tsi_bucket *bucket;
+    int early; /* posted before all gradients were seen */
+    terse_status status;
+};
+
+/* Slice by slice, so that what is done to it meets in the cache. What comes early is kept and
+ * checked on the way; from what is unfit on, nothing is directed. */
+static void bring_run(void *context, uint64_t first, uint64_t run)
 {
-    struct tsi_room *const room = &exchange->room;
-    const size_t end = (size_t)(bucket->first + bucket->count);
+    struct bringing *const to = context;
+    const terse_exchange *const exchange = to->exchange;
+    const struct tsi_room *const room = &exchange->room;
     const unsigned threads = room->codec_options.threads ? room->codec_options.threads : 1;
     const size_t slice = 4 * TSI_CHUNK * threads;
-    terse_status status = TERSE_OK;
-    uint64_t from = tsi_now();
-    for (size_t at = (size_t)bucket->first; at < end; at += slice) {
+    const size_t end = (size_t)(first + run);
+    for (size_t at = (size_t)first; at < end; at += slice) {
         const size_t count = end - at < slice ? end - at : slice;
-        if (early)
+        if (to->early)
             keep(exchange, at, count);
-        if (early && !exchange->trusted &&
-            kernel->magnitude_max_f32(room->gradient + at, count) >= TSK_INFINITY_BITS)
-            bucket->unfit = 1;
-        if (!bucket->unfit && status == TERSE_OK)
-            status = direct(exchange, kernel, bucket, at, count);
+        if (to->early && !exchange->trusted &&
+            to->kernel->magnitude_max_f32(room->given + at, count) >= TSK_INFINITY_BITS)
+            to->bucket->unfit = 1;
+        if (!to->bucket->unfit && to->status == TERSE_OK)
+            to->status = direct(exchange, to->kernel, to->bucket, at, count);
     }
-    tsi_clock(room, TERSE_STATION_MEMORY, &from);
-    return status;
+}
+
+/* What the first move speaks of, or the rest. */
+static void bring(struct bringing *to, int rest)
+{
+    const struct tsi_runner runner = {to, bring_run};
+    struct tsi_bucket *const bucket = to->bucket;
+    uint64_t from = tsi_now();
+    if (bucket->ops->runs)
+        bucket->ops->runs(bucket, rest, &runner);
+    else if (!rest)
+        bring_run(to, bucket->first, bucket->count);
+    tsi_clock(bucket->room, TERSE_STATION_MEMORY, &from);
+    (void)tsi_bucket_fail(bucket, to->status, (int32_t)bucket->room->rank);
 }
 
 /* A group has requests for a few buckets under way; beyond, the oldest goes all its way first. How
@@ -112,6 +129,7 @@ static terse_status bring(terse_exchange *exchange, const struct tsk_table *kern
 terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kernel,
                           struct tsi_bucket *bucket, int early)
 {
+    struct bringing to = {exchange, kernel, bucket, early, TERSE_OK};
     terse_status status = TERSE_OK;
     if (exchange->posted_count >= MAX_UNDER_WAY) {
         struct tsi_bucket *const oldest = exchange->posted[exchange->posted_count - MAX_UNDER_WAY];
@@ -125,11 +143,15 @@ terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kern
     bucket->said_len = 0;
     bucket->unfit = 0;
     bucket->fault = (terse_fault){.rank = -1};
-    const terse_status here = bring(exchange, kernel, bucket, early);
-    (void)tsi_bucket_fail(bucket, here, (int32_t)exchange->room.rank);
-    exchange->skip |= bucket->unfit;
+    bring(&to, 0);
     exchange->posted[exchange->posted_count++] = bucket;
-    return status == TERSE_OK ? tsi_step_move(exchange, bucket) : status;
+    if (status == TERSE_OK)
+        status = tsi_step_move(exchange, bucket);
+    bring(&to, 1); /* while that travels */
+    if (bucket->ops->say_rest)
+        bucket->ops->say_rest(bucket);
+    exchange->skip |= bucket->unfit;
+    return status;
 }
 
 /* All buckets through the moves of a round that they have not made, MAX_UNDER_WAY at a time. */
@@ -242,6 +264,7 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
         status = open_first(exchange, fault);
     if (status != TERSE_OK)
         return tsi_step_break(exchange, status, fault);
+    exchange->room.given = gradient;
     exchange->room.gradient = gradient;
     status = tsi_step_say(exchange, kernel, bucket, 1);
     if (status == TERSE_OK)

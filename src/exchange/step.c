@@ -44,6 +44,7 @@ terse_status tsi_exchange_begin(terse_exchange *exchange, const float *gradient,
         return tsi_step_break(exchange, status, fault);
     bucket->copied = 0;
     exchange->gradient = gradient;
+    exchange->room.given = gradient;
     exchange->room.gradient = gradient;
     exchange->phase = TSI_OPENING;
     return TERSE_OK;

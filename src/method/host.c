@@ -172,6 +172,22 @@ static void keep(void *context, size_t first, size_t count)
         memcpy(method->v_before + first, method->v + first, count * sizeof(float));
 }
 
+/* The next point of elements, as if nothing were said of them. */
+static void detach(const terse_method *method, size_t first, size_t count)
+{
+    tsi_point_detach(method->options.threads ? method->options.threads : 1, method->weights + first,
+                     method->memory + first, (float)tsi_value(method, TSI_LAMBDA), count,
+                     method->point + first);
+}
+
+/* Where a block is said, weights and memory of all other elements are what they will be at the end
+ * of the step, and still in the cache. With decay, the old point is needed to take a step back. */
+static int detaches_early(const terse_method *method, const struct tsi_bucket *bucket)
+{
+    return method->stations.point == TSI_POINT_DETACHED && !method->stations.local &&
+           bucket->sparse && tsi_value(method, TSI_WD) == 0;
+}
+
 static terse_status direct(void *context, struct tsi_bucket *bucket, size_t first, size_t count)
 {
     terse_method *const method = context;
@@ -182,10 +198,11 @@ static terse_status direct(void *context, struct tsi_bucket *bucket, size_t firs
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, count * sizeof(float));
     direct_elements(method, first, count, 0);
+    if (detaches_early(method, bucket))
+        detach(method, first, count);
     if (scores(method))
         score(method, bucket, first, count);
-    if (first + count == bucket->first + bucket->count)
-        bucket->room->gradient = source(method);
+    bucket->room->gradient = source(method);
     if (method->measuring)
         method->said_square += kernel->square_sum_f32(source(method) + first, count);
     return TERSE_OK;
@@ -410,15 +427,39 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
 
 void tsi_method_point(terse_method *method)
 {
-    const unsigned threads = method->options.threads ? method->options.threads : 1;
     if (!method->point)
         return;
-    if (method->stations.point == TSI_POINT_DETACHED) {
-        tsi_point_detach(threads, method->weights, method->memory,
-                         (float)tsi_value(method, TSI_LAMBDA), method->count, method->point);
-    } else {
+    if (method->stations.point == TSI_POINT_DETACHED)
+        detach(method, 0, method->count);
+    else
         memcpy(method->point, method->weights, method->count * sizeof(float));
-    }
+}
+
+/* Weights and memory are as before the step, and so is the point. */
+void tsi_method_point_back(terse_method *method)
+{
+    if (method->stations.point == TSI_POINT_DETACHED && !method->stations.local)
+        detach(method, 0, method->count);
+}
+
+static void detach_touched(void *context, uint64_t base, const uint32_t *index, size_t count)
+{
+    if (!index) /* a block */
+        detach(context, (size_t)base, count);
+}
+
+/* The point after a step: all of it, or what `direct` could not know. */
+static void point_again(terse_method *method)
+{
+    const terse_exchange *const exchange = method->under_way;
+    const struct tsi_toucher toucher = {method, detach_touched, method->weights};
+    int all = 0;
+    for (uint32_t i = 0; i < exchange->posted_count; i++)
+        all |= !detaches_early(method, exchange->posted[i]);
+    if (all)
+        tsi_method_point(method);
+    for (uint32_t i = 0; i < exchange->posted_count && !all; i++)
+        exchange->posted[i]->ops->touch(exchange->posted[i], &toucher);
 }
 
 void tsi_method_settle(terse_method *method)
@@ -431,7 +472,7 @@ void tsi_method_settle(terse_method *method)
         tsi_method_bits_commit(method);
     if (method->said && method->stations.local)
         memset(method->said, 0, method->count * sizeof(float));
-    tsi_method_point(method);
+    point_again(method);
 }
 
 const struct tsi_host tsi_method_host = {

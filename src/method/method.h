@@ -102,6 +102,7 @@ void tsi_method_local(terse_method *method);
 void tsi_method_settle(terse_method *method);
 /* The point from weights and memory. */
 void tsi_method_point(terse_method *method);
+void tsi_method_point_back(terse_method *method); /* of a step that was not taken */
 
 /* bits.c: DQ-SGD's rules. */
 unsigned tsi_method_bits(void *method, const struct tsi_call *call, const float *in, float norm);

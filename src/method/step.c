@@ -143,6 +143,8 @@ static void end(terse_method *method, const terse_exchange_report *done,
     }
     if (skipped && method->buckets)
         take_back(method);
+    if (skipped)
+        tsi_method_point_back(method);
     if (skipped && method->bits)
         tsi_method_bits_forget(method);
     if (report)
@@ -203,6 +205,8 @@ static terse_status step_workers(terse_method *const *method, const struct given
     }
     for (uint32_t i = 0; i < count && status == TERSE_OK && exchanges; i++)
         end(method[i], &done[i], report ? &report[i] : NULL);
+    for (uint32_t i = 0; i < count && status != TERSE_OK; i++)
+        tsi_method_point_back(method[i]);
     return status;
 }
 
@@ -312,6 +316,8 @@ terse_status terse_method_finish(terse_method *method, const float *gradient,
         return status; /* tensors are missing: they can still be posted */
     if (status == TERSE_OK)
         end(method, &done, report);
+    else
+        tsi_method_point_back(method);
     method->buckets = 0;
     return status;
 }
