@@ -35,7 +35,8 @@ const struct command cmd_compare = {
         "  --json               print JSON\n"
         "  --ascii              draw without Unicode\n"
         "  -q, --quiet          no progress\n\n"
-        "With --target A the table also tells the seconds and bytes to reach it. Stopped by a\n"
+        "With --target A the table also tells the seconds and bytes to reach it. A member whose\n"
+        "loss is not finite is listed as diverged, and the others go on. Stopped by a\n"
         "signal it keeps what it has and ends with exit code 1: the same command goes on.\n\n"
         "Examples\n"
         "  terse compare --methods \"dense;signum;def:ratio=64;regtopk:keep=0.01\"\n"
@@ -50,6 +51,7 @@ const struct command cmd_compare = {
 struct summary {
     double accuracy, accuracy_spread, loss, bytes, smaller, seconds;
     double seconds_to_target, bytes_to_target; /* NaN: not reached by all */
+    int diverged;                              /* with any seed: there is no mean */
 };
 
 static struct summary summarize(const struct member *members, uint64_t seeds)
@@ -59,6 +61,7 @@ static struct summary summarize(const struct member *members, uint64_t seeds)
     for (uint64_t i = 0; i < seeds; i++) {
         const struct outcome *const one = &members[i].outcome;
         const double n = (double)seeds;
+        sum.diverged |= one->diverged;
         sum.accuracy += one->accuracy / n;
         sum.loss += one->loss / n;
         sum.bytes += one->bytes_per_step / n;
@@ -78,13 +81,18 @@ static void print_row(struct table *table, const struct train_request *request,
 {
     const struct summary sum = summarize(members, request->seeds);
     table_cell(table, "%s", members->method);
-    if (!isfinite(sum.accuracy)) /* targets are numbers */
+    if (sum.diverged)
+        table_cell(table, "diverged");
+    else if (!isfinite(sum.accuracy)) /* targets are numbers */
         table_cell(table, "-");
     else if (request->seeds > 1)
         table_cell(table, "%.2f +- %.2f", 100 * sum.accuracy, 100 * sum.accuracy_spread);
     else
         table_cell(table, "%.2f", 100 * sum.accuracy);
-    table_cell(table, "%.4f", sum.loss);
+    if (sum.diverged)
+        table_cell(table, "-");
+    else
+        table_cell(table, "%.4f", sum.loss);
     table_cell(table, "%s", say_bytes(sum.bytes));
     if (sum.smaller > 0)
         table_cell(table, "%.1f", sum.smaller);
@@ -135,6 +143,7 @@ static int print_json(const struct train_request *request, const struct member *
         json_put_text(item, "method", members[i].method);
         json_put_text(item, "folder", members[i].folder);
         json_put_u64(item, "seed", members[i].seed);
+        json_put_text(item, "status", one->diverged ? "diverged" : "finished");
         json_put_real(item, "accuracy", one->accuracy);
         json_put_real(item, "loss", one->loss);
         json_put_real(item, "bytes_per_step", one->bytes_per_step);

@@ -105,7 +105,10 @@ static int read_outcome(const char *folder, double target, struct outcome *out)
                             .loss = run->end.loss,
                             .bytes_per_step = bytes,
                             .times_smaller = bytes > 0 ? rep_run_dense_per_step(run) / bytes : 0,
-                            .seconds = run->end.seconds};
+                            .seconds = run->end.seconds,
+                            .diverged = strcmp(run->end.status, "diverged") == 0};
+    if (out->diverged)
+        out->accuracy = out->loss = NAN;
     find_target(run, target, out);
     rep_run_free(run);
     return finished;
@@ -201,6 +204,10 @@ static int train(const struct train_request *request, struct member *member, int
     progress_title(progress, title);
     const terse_status status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
     progress_title(progress, "");
+    if (status == TERSE_NOT_FINITE) { /* a result too; the others go on */
+        (void)train_result_failure(&one, member->method, status, &fault);
+        return CLI_OK;
+    }
     if (status != TERSE_OK)
         return train_result_failure(&one, member->method, status, &fault);
     if (result.end == TRN_END_STOPPED)

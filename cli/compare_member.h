@@ -16,6 +16,7 @@ struct outcome {
     double seconds;
     double seconds_to_target; /* NaN: not reached */
     double bytes_to_target;
+    int diverged; /* its loss was not finite: there is no accuracy */
 };
 
 struct member {

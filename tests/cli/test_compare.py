@@ -92,6 +92,22 @@ class GoesOn(CompareCase):
         self.assertEqual({path: time for path, time in self.times().items() if path in before},
                          before)
 
+    def test_a_member_that_diverges_does_not_end_the_others(self):
+        words = ("compare", "--data", "regression", "--workers", "2", "--steps", "300", "--out",
+                 self.path("cmp"), "--methods", "dense:lr=20;dense:lr=0.01", "-q")
+        done = self.terse(*words)
+        self.assertRegex(done.stderr.decode(), r"dense:lr=20.*: step \d+: .* not finite")
+        wild, calm = [line for line in done.stdout.decode().splitlines() if "dense:lr" in line][:2]
+        self.assertIn("diverged", wild)
+        self.assertNotIn("diverged", calm)
+        self.assertNotIn("nan", done.stdout.decode())
+        before = self.times()
+        members = self.json(*words, "--json")["members"]
+        self.assertEqual([m["status"] for m in members], ["diverged", "finished"])
+        self.assertIsNone(members[0]["loss"])
+        self.assertEqual(self.times(), before)  # neither is run again
+        self.assertIn(b'"diverged"', self.read("cmp/report.html"))
+
     def start(self, words):
         process = subprocess.Popen([TERSE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(self.end, process)

@@ -330,3 +330,14 @@ terse_status trn_record_end(struct trn_worker *worker)
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;
 }
+
+terse_status trn_record_diverged(struct trn_worker *worker)
+{
+    if (!worker->record)
+        return TERSE_OK;
+    trn_json *const line = line_of(worker, "end");
+    trn_json_put_text(line, "status", "diverged");
+    trn_json_put_real(line, "loss", NAN);
+    trn_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    return finish_line(worker, line);
+}

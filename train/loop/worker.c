@@ -368,6 +368,8 @@ terse_status trn_worker_run(struct trn_worker *worker)
     terse_status status = create(worker);
     if (status == TERSE_OK)
         status = loop(worker);
+    if (status == TERSE_NOT_FINITE)
+        (void)!trn_record_diverged(worker); /* why it ended is the news */
     if (status != TERSE_OK)
         return status;
     result->weights_hash = trn_hash64(worker->weights, worker->count * sizeof(float), 0);

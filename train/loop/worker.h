@@ -94,6 +94,8 @@ TERSE_CHECK terse_status trn_record_step(struct trn_worker *worker,
 TERSE_CHECK terse_status trn_record_evaluation(struct trn_worker *worker,
                                                const struct trn_evaluation *evaluation);
 TERSE_CHECK terse_status trn_record_end(struct trn_worker *worker);
+/* The last line of a training whose loss is not finite. */
+TERSE_CHECK terse_status trn_record_diverged(struct trn_worker *worker);
 void trn_record_close(struct trn_record *record);
 /* The settings that a checkpoint must share with the run that resumes it. */
 trn_json *trn_record_settings(const struct trn_worker *worker);
