@@ -5,6 +5,8 @@
 #ifndef TSI_CODEC_H
 #define TSI_CODEC_H
 
+#include <string.h>
+
 #include <terse/codec.h>
 
 #include "base/spec.h"
@@ -52,7 +54,15 @@ struct tsi_call {
     void *state;   /* state_len bytes of this piece, aligned to 64; zero at first */
     struct tsi_patch patch;
     const struct tsi_bit_rule *rule; /* NULL: the bits of the parameter */
+    int fresh;                       /* 1: what `out` holds counts as 0 (codecs that are `fresh`) */
 };
+
+/* Begins to add to `out`, while it is in the cache. */
+static inline void tsi_call_start(const struct tsi_call *call, float *out, size_t count)
+{
+    if (call->fresh)
+        memset(out, 0, count * sizeof *out);
+}
 
 struct terse_codec_ops {
     uint8_t wire_id;  /* 1..127 built in, 128..191 contributed, 192..255 private */
@@ -62,6 +72,7 @@ struct terse_codec_ops {
     uint32_t rounds;
     const terse_param *params;
     size_t param_count;
+    int fresh; /* decoding heeds tsi_call.fresh; for others zeros are written first */
 
     /* No section of this piece is longer; the length itself for TERSE_CODEC_FIXED_LEN. */
     size_t (*section_bound)(const double *param, const struct tsi_piece *piece, uint32_t round);

@@ -55,6 +55,7 @@ static void decode_chunk(void *context, size_t chunk, size_t first, size_t count
     for (size_t at = first; at < first + count; at += TILE) {
         const size_t tile = tile_at(at, first + count);
         uint16_t codes[TILE];
+        tsi_call_start(grid->call, job->out + at, tile);
         grid->call->kernel->unpack_codes(job->from + at * grid->bits / 8, tile, grid->bits, codes);
         bad[chunk] |= grid->add(grid, job->out + at, codes, tile, 1.0f);
     }

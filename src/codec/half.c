@@ -89,6 +89,7 @@ static void decode_chunk(void *context, size_t chunk, size_t first, size_t count
 {
     const struct half_job *const job = context;
     uint32_t *const bad = job->call->scratch;
+    tsi_call_start(job->call, job->out + first, count);
     bad[chunk] = job->add_f32(job->out + first, job->from + 2 * first, count, 1.0f);
 }
 
@@ -140,6 +141,7 @@ const struct terse_codec_ops tsi_codec_f16 = {
     .summary = "every element as an IEEE half, to nearest even",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = f16_encode,
@@ -152,6 +154,7 @@ const struct terse_codec_ops tsi_codec_bf16 = {
     .summary = "every element as a bfloat16, to nearest even",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = bf16_encode,

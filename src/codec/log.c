@@ -108,6 +108,7 @@ const struct terse_codec_ops tsi_codec_log = {
     .summary = "the nearest of a few powers of two of the tensor's largest magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .params = params,
     .param_count = 1,
     .section_bound = section_bound,

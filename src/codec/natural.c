@@ -74,6 +74,7 @@ const struct terse_codec_ops tsi_codec_natural = {
     .summary = "sign and a power of two, rounded at random, right on average",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,

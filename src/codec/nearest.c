@@ -94,6 +94,7 @@ const struct terse_codec_ops tsi_codec_nearest = {
     .summary = "a uniform grid for weights, to nearest",
     .traits = TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .params = params,
     .param_count = 2,
     .section_bound = section_bound,

@@ -50,6 +50,11 @@ TERSE_CHECK terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round
                                               const terse_draw *draw, struct tsi_pieces pieces,
                                               const void *payload, size_t len, float *out,
                                               terse_fault *fault);
+/* The same where `out` counts as 0 before: it need not be written first. */
+TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t round,
+                                          const terse_draw *draw, struct tsi_pieces pieces,
+                                          const void *payload, size_t len, float *out,
+                                          terse_fault *fault);
 
 /* Tells which elements a payload of all pieces speaks of; it was said or decoded here before.
  * Only for codecs with the slot `touch`. */

@@ -144,6 +144,7 @@ static void decode_chunk(void *context, size_t chunk, size_t first, size_t count
 {
     const struct sign_job *const job = context;
     (void)chunk;
+    tsi_call_start(job->call, job->out + first, count);
     job->call->kernel->sign_add_f32(job->out + first, job->from + first / 8, count, job->scale);
 }
 
@@ -184,6 +185,7 @@ const struct terse_codec_ops tsi_codec_sign = {
     .summary = "one bit each: the sign",
     .traits = TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .params = params,
     .param_count = 1,
     .section_bound = sign_bound,
@@ -198,6 +200,7 @@ const struct terse_codec_ops tsi_codec_scaled_sign = {
     .summary = "one bit each: the sign, times the tensor's mean magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .rounds = 1,
+    .fresh = 1,
     .params = params,
     .param_count = 1,
     .section_bound = scaled_bound,

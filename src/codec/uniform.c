@@ -149,6 +149,7 @@ const struct terse_codec_ops tsi_codec_uniform = {
     .summary = "a uniform grid with random rounding, right on average",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM,
     .rounds = 1,
+    .fresh = 1,
     .params = params,
     .param_count = 2,
     .section_bound = section_bound,

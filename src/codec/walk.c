@@ -49,6 +49,7 @@ struct walk {
     const struct tsk_table *kernel;
     const terse_draw *draw;
     uint32_t round;
+    int fresh; /* decoding sets instead of adding */
 };
 
 static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t round,
@@ -66,7 +67,7 @@ static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t round,
     if (draw->worker > TSI_DRAW_MAX_WORKER)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "worker %u, at most %u", draw->worker,
                         TSI_DRAW_MAX_WORKER);
-    *walk = (struct walk){codec, NULL, draw, round};
+    *walk = (struct walk){codec, NULL, draw, round, 0};
     return tsk_bound(&walk->kernel, fault);
 }
 
@@ -108,6 +109,7 @@ static struct tsi_call call_of(const struct walk *walk, uint32_t number)
         .state = codec->memory + codec->state_at[number],
         .patch = patch_of(&codec->patch, &codec->piece[number]),
         .rule = codec->rule,
+        .fresh = walk->fresh,
     };
 }
 
@@ -121,8 +123,11 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
         const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
+        const int said = is_said(walk->codec, call.piece, walk->round);
         size_t used = 0;
-        if (!is_said(walk->codec, call.piece, walk->round))
+        if (walk->fresh && !(said && ops->fresh) && call.piece->count > 0)
+            memset(out + call.piece->offset, 0, call.piece->count * sizeof *out);
+        if (!said)
             continue;
         const terse_status status =
             ops->decode_add(&call, payload + at, len - at, &used, out + call.piece->offset, fault);
@@ -186,10 +191,20 @@ terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round, const ters
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
 }
 
+terse_status tsi_codec_decode(terse_codec *codec, uint32_t round, const terse_draw *draw,
+                              struct tsi_pieces pieces, const void *payload, size_t len, float *out,
+                              terse_fault *fault)
+{
+    struct walk walk = {0};
+    const terse_status status = begin(&walk, codec, round, draw, pieces, out, payload, fault);
+    walk.fresh = 1;
+    return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
+}
+
 void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *payload,
                      const struct tsi_toucher *toucher)
 {
-    struct walk walk = {codec, NULL, draw, 0};
+    struct walk walk = {codec, NULL, draw, 0, 0};
     if (tsk_bound(&walk.kernel, NULL) != TERSE_OK)
         return;
     for (uint32_t i = 0; i < codec->piece_count; i++) {

@@ -377,7 +377,7 @@ terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *tak
 
 static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, struct tsi_pieces pieces,
                          terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
-                         float *out, int station)
+                         float *out, int station, int fresh)
 {
     const struct tsi_part part = part_of(bucket, pieces, draw);
     const uint8_t *payload = NULL;
@@ -388,8 +388,8 @@ static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, struct t
     terse_status status = tsi_part_open(codec, &part, frame, cap, &payload, &len, &bucket->fault);
     tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
     if (status == TERSE_OK)
-        status = tsi_codec_decode_add(codec, bucket->round, &draw, pieces, payload, len, out,
-                                      &bucket->fault);
+        status = (fresh ? tsi_codec_decode : tsi_codec_decode_add)(
+            codec, bucket->round, &draw, pieces, payload, len, out, &bucket->fault);
     tsi_clock(bucket->room, station, &from);
     /* who sent nothing knows why and says so itself */
     return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : rank);
@@ -398,7 +398,13 @@ static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, struct t
 terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
                       int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
 {
-    return hear(bucket, bucket->codec, pieces, draw, rank, frame, cap, out, station);
+    return hear(bucket, bucket->codec, pieces, draw, rank, frame, cap, out, station, 0);
+}
+
+terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+                            int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
+{
+    return hear(bucket, bucket->codec, pieces, draw, rank, frame, cap, out, station, 1);
 }
 
 /* ---- to the owners and back ---- */
@@ -454,10 +460,9 @@ terse_status tsi_hear_owners(struct tsi_bucket *bucket)
     struct tsi_room *const room = bucket->room;
     terse_status status = tsi_mail_wait(bucket);
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        tsi_zero_pieces(bucket, bucket->owned[r], room->sum);
         status = hear(bucket, bucket->back_codec, bucket->owned[r], tsi_owner_draw(bucket, r),
                       (int32_t)r, bucket->back.recv_at[r], bucket->back.recv_cap[r], room->sum,
-                      TERSE_STATION_DECODE);
+                      TERSE_STATION_DECODE, 1);
     }
     return status;
 }

@@ -201,6 +201,10 @@ TERSE_CHECK terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pi
 TERSE_CHECK terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces,
                                   terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
                                   float *out, int station);
+/* The same where `out` counts as 0 before. */
+TERSE_CHECK terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                                        terse_draw draw, int32_t rank, const uint8_t *frame,
+                                        size_t cap, float *out, int station);
 /* As an owner, says its pieces of `in` back, taking from `take` where that is not NULL. */
 TERSE_CHECK terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *take,
                                       uint8_t *frame);
