@@ -45,8 +45,9 @@ typedef struct terse_method_options {
     uint32_t measure_every; /* measure memory and error every so many steps; 0 never */
     uint32_t trusted;       /* 1: the caller has checked that gradients are finite */
     uint32_t answer; /* 1: `weights` are no weights: a step writes there what all agreed on (mean or
-                      * majority), for an optimizer elsewhere. There is no lr, decay or momentum of
-                      * the update; methods whose answer are weights, and every > 1, are refused. */
+                      * majority), for an optimizer elsewhere; a step that is skipped, anything.
+                      * There is no lr, decay or momentum of the update; methods whose answer are
+                      * weights, and every > 1, are refused. */
     uint32_t reserved;
 } terse_method_options;
 

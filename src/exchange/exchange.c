@@ -110,7 +110,7 @@ void terse_exchange_destroy(terse_exchange *exchange)
     free(exchange->plain);
     free((void *)(uintptr_t)exchange->room.back_spec);
     free(exchange->room.owner_memory);
-    free(exchange->room.sum);
+    free(exchange->own_sum);
     free((void *)(uintptr_t)exchange->room.codec_spec);
     terse_layout_destroy(exchange->room.layout);
     free(exchange->heard);

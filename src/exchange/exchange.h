@@ -32,6 +32,7 @@ struct tsi_exchange_plan {
     const struct tsi_bit_rule *rule; /* bits that vary: lengths travel before payloads */
     const char *back;                /* codec of the way back, where it is another one */
     float *memory;                   /* of the caller's; else the exchange has its own */
+    float *answer;                   /* NULL, or a buffer of the caller's for it to grow in */
     uint64_t method_hash;            /* of the method's settings */
     uint64_t weights_hash;           /* of the weights that all start from */
 };
@@ -48,6 +49,7 @@ enum tsi_phase {
 struct terse_exchange {
     struct tsi_room room;
     const struct tsi_combine_ops *combine;
+    float *own_sum;             /* where the caller has no room for the answer to grow in */
     struct tsi_bucket **bucket; /* every bucket that was ever posted */
     uint32_t bucket_count;
     uint32_t bucket_cap;

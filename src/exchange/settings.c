@@ -178,16 +178,26 @@ static terse_status read_codec(terse_exchange *exchange, const char *spec, terse
                                      : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
 }
 
+/* A sparse answer grows in a buffer that is 0 between steps: the exchange's own. */
+static terse_status choose_sum(terse_exchange *exchange, const struct tsi_exchange_plan *plan,
+                               terse_fault *fault)
+{
+    struct tsi_room *const room = &exchange->room;
+    room->sum = exchange->combine->touch ? NULL : plan->answer;
+    if (!room->sum)
+        room->sum = exchange->own_sum =
+            calloc((size_t)terse_layout_count(room->layout) + 1, sizeof(float));
+    return room->sum ? TERSE_OK : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+}
+
 terse_status tsi_exchange_settle(terse_exchange *exchange, const terse_layout *layout,
                                  const struct tsi_exchange_plan *plan, terse_fault *fault)
 {
     const terse_exchange_options *const options = plan->options;
     struct tsi_room *const room = &exchange->room;
-    const size_t count = (size_t)terse_layout_count(layout);
     terse_status status = tsi_layout_copy(layout, &room->layout);
-    room->sum = calloc(count + 1, sizeof(float));
     room->back_spec = plan->back ? strdup(plan->back) : NULL;
-    if (status != TERSE_OK || !room->sum || (plan->back && !room->back_spec))
+    if (status != TERSE_OK || (plan->back && !room->back_spec))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     room->host = plan->host;
     room->rule = plan->rule;
@@ -198,6 +208,8 @@ terse_status tsi_exchange_settle(terse_exchange *exchange, const terse_layout *l
     status = read_codec(exchange, options->codec ? options->codec : "f32", fault);
     if (status == TERSE_OK)
         status = choose_combine(exchange, options->combine, fault);
+    if (status == TERSE_OK)
+        status = choose_sum(exchange, plan, fault);
     if (status == TERSE_OK)
         status = choose_memory(exchange, plan, fault);
     if (status == TERSE_OK)

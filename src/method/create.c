@@ -125,6 +125,7 @@ static terse_status prepare(terse_method *method, int which, terse_fault *fault)
                 : warm  ? "f32"
                         : stations->back,
         .memory = method->memory,
+        .answer = method->options.answer ? method->weights : NULL,
         .method_hash = hash_settings(method),
         .weights_hash = tsi_hash64(method->weights, method->count * sizeof(float)),
     };

@@ -403,7 +403,9 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
         return;
     }
     if (method->options.answer) {
-        tsi_update_answer(&update, method->stations.update == TSI_UPDATE_SIGNED);
+        const int sign = method->stations.update == TSI_UPDATE_SIGNED;
+        if (update.sum != update.weights || parts != 1 || sign)
+            tsi_update_answer(&update, sign);
         return;
     }
     switch (method->stations.update) {

@@ -4,11 +4,12 @@
 #include "kernels/kernels.h"
 #include "update/update.h"
 
+/* In place, where the answer has grown in the caller's buffer. */
 static void mean_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct tsi_update *const update = context;
-    const float *restrict const sum = update->sum + first;
-    float *restrict const out = update->weights + first;
+    const float *const sum = update->sum + first;
+    float *const out = update->weights + first;
     const float parts = update->parts;
     (void)chunk;
     for (size_t i = 0; i < count; i++)
@@ -18,8 +19,8 @@ static void mean_chunk(void *context, size_t chunk, size_t first, size_t count)
 static void sign_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct tsi_update *const update = context;
-    const float *restrict const sum = update->sum + first;
-    float *restrict const out = update->weights + first;
+    const float *const sum = update->sum + first;
+    float *const out = update->weights + first;
     (void)chunk;
     for (size_t i = 0; i < count; i++)
         out[i] = (float)((sum[i] > 0) - (sum[i] < 0));
