@@ -186,7 +186,7 @@ typedef enum terse_state_kind {
 
 typedef struct terse_state {
     const char *name; /* constant */
-    void *bytes;      /* the method's own: read it to save, write it to restore */
+    void *bytes;      /* the method's own, until the next step: read to save, write to restore */
     size_t len;
     terse_state_kind kind;
     uint32_t floats; /* 1: `bytes` are floats */

@@ -235,16 +235,6 @@ static const float *own(void *context, const struct tsi_bucket *bucket,
     return method->owner_next;
 }
 
-static void keep_owned(const terse_method *method, const struct tsi_bucket *bucket)
-{
-    const struct tsi_pieces mine = bucket->owned[method->rank];
-    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
-        const struct tsi_piece *const piece = &bucket->codec->piece[i];
-        memcpy(method->owner_x + piece->offset, method->owner_next + piece->offset,
-               piece->count * sizeof(float));
-    }
-}
-
 /* ---- what was said ---- */
 
 /* The next bucket of this step in the order of the flat buffer. */
@@ -418,10 +408,7 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
         tsi_update_subtract(&update);
         break;
     case TSI_UPDATE_ADAM: tsi_update_adam(&update); break;
-    case TSI_UPDATE_REPLACE:
-        keep_owned(method, bucket);
-        tsi_update_replace(&update);
-        break;
+    case TSI_UPDATE_REPLACE: tsi_update_replace(&update); break;
     }
 }
 
@@ -472,6 +459,11 @@ void tsi_method_settle(terse_method *method)
     method->remembered = 0;
     if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
         tsi_method_bits_commit(method);
+    if (method->stations.update == TSI_UPDATE_REPLACE) { /* of all slices of this owner */
+        float *const before = method->owner_x;
+        method->owner_x = method->owner_next;
+        method->owner_next = before;
+    }
     if (method->said && method->stations.local)
         memset(method->said, 0, method->count * sizeof(float));
     point_again(method);

@@ -232,9 +232,10 @@ static void workers_hold_quantized_weights(void **unused)
                            fixed ? "0.5" : "0");
             struct crew crew = crew_new(&(struct crew_plan){
                 .spec = spec, .workers = crowds[c], .count = 150, .start = start});
-            const float *const x = crew_floats(&crew, 0, "owner weights");
+            const float *x = crew_floats(&crew, 0, "owner weights");
             assert_true(test_same_bits(x, start, 150));
             for (uint64_t step = 0; step < 10; step++) {
+                x = crew_floats(&crew, 0, "owner weights");
                 double range = fixed ? 0.5 : 0;
                 for (size_t i = 0; i < 150 && !fixed; i++)
                     range = fmax(range, fabs((double)x[i]));
