@@ -87,28 +87,42 @@ def powersgd_state(steps):
                                        start_powerSGD_iter=2)
 
 
-def terse_hook(spec, rate=RATE):
+def terse_hook(spec, rate):
     return ddp(terse.torch.hook,
                lambda steps: terse.torch.State(spec, steps=steps, verbose=False), rate)
 
 
-def owns(kind, **options):
-    return lambda model, steps: Case(model, kind(model.parameters(), **options))
+def owns(kind, rate, **options):
+    return lambda model, steps: Case(model, kind(model.parameters(), lr=rate, **options))
 
 
+def powersgd(rate):
+    return one_bucket(ddp(powerSGD_hook.powerSGD_hook, powersgd_state, rate, bucket_cap_mb=1000))
+
+
+# Ways to train by name: made by a function(rate), and the learning rate unless another is given.
 CASES = {
-    "no-sync": no_sync,
-    "noop": ddp(does_nothing),
-    "dense": ddp(),
-    "fp16": ddp(default_hooks.fp16_compress_hook),
-    "powersgd-one-bucket": one_bucket(ddp(powerSGD_hook.powerSGD_hook, powersgd_state,
-                                          bucket_cap_mb=1000)),
-    "terse-signum": owns(optim.Signum, lr=1e-4),
-    "terse-def": owns(optim.DEF, lr=RATE, ratio=64),
-    "terse-qadam": owns(optim.QAdam, lr=3e-4),
-    "terse-regtopk": terse_hook("regtopk:keep=0.01"),
-    "terse-dqsgd": terse_hook("dqsgd"),
+    "no-sync": (lambda rate: no_sync, RATE),
+    "noop": (lambda rate: ddp(does_nothing, rate=rate), RATE),
+    "dense": (lambda rate: ddp(rate=rate), RATE),
+    "fp16": (lambda rate: ddp(default_hooks.fp16_compress_hook, rate=rate), RATE),
+    "powersgd-one-bucket": (powersgd, RATE),
+    "terse-signum": (lambda rate: owns(optim.Signum, rate), 1e-4),
+    "terse-def": (lambda rate: owns(optim.DEF, rate, ratio=64), 0.03),
+    "terse-qadam": (lambda rate: owns(optim.QAdam, rate), 3e-4),
+    "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), 0.01),
+    "terse-dense": (lambda rate: terse_hook("dense", rate), RATE),
+    "terse-dqsgd": (lambda rate: terse_hook("dqsgd:target=6", rate), 0.02),
 }
+
+
+def made(name, model, steps):
+    """The case NAME, or NAME@RATE."""
+    name, _, rate = name.partition("@")
+    make, usual = CASES[name]
+    return make(float(rate) if rate else usual)(model, steps)
+
+
 # Not among them: it ends the process. `bench/torch_peer --limits` shows how.
 POWERSGD_DEFAULT = ddp(powerSGD_hook.powerSGD_hook, powersgd_state)
 

@@ -13,7 +13,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from torch_cases import CASES, network, start
+from torch_cases import made, network, start
 
 BATCH = 64
 WARM_STEPS = 5  # DDP rebuilds its buckets after the first; terse follows two steps later
@@ -46,15 +46,15 @@ def speed(names, repeats, seconds, hidden):
     rank, workers = start()
     torch.manual_seed(100 + rank)
     x, y = torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))
-    made, steps = {}, {}
+    ready, steps = {}, {}
     for name in names:
-        made[name] = CASES[name](network(hidden), 10000)
-        timed(made[name], x, y, WARM_STEPS)
-        steps[name] = max(1, min(10, int(seconds / timed(made[name], x, y, 1)[0])))
+        ready[name] = made(name, network(hidden), 10000)
+        timed(ready[name], x, y, WARM_STEPS)
+        steps[name] = max(1, min(10, int(seconds / timed(ready[name], x, y, 1)[0])))
     rows = {name: [] for name in names}
     for _ in range(repeats):  # one after the other, so that what else happens disturbs all alike
         for name in names:
-            rows[name].append(timed(made[name], x, y, steps[name]))
+            rows[name].append(timed(ready[name], x, y, steps[name]))
     if rank == 0:
         for name in names:
             print(json.dumps({"case": name, "workers": workers, "steps": steps[name],
@@ -87,7 +87,8 @@ def accuracy(names, epochs, hidden, folder):
     tests, labels = fashion(folder, "t10k")
     per_epoch = len(x) // (BATCH * workers)
     for name in names:
-        case = CASES[name](network(hidden), epochs * per_epoch)
+        case = made(name, network(hidden), epochs * per_epoch)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(case.optimizer, epochs * per_epoch)
         shuffle = torch.Generator().manual_seed(3)
         began = time.monotonic()
         for _ in range(epochs):
@@ -95,6 +96,7 @@ def accuracy(names, epochs, hidden, folder):
             for step in range(per_epoch):
                 chosen = order[step * BATCH:(step + 1) * BATCH]
                 case.step(x[chosen], y[chosen])
+                schedule.step()
         with case.evaluated(), torch.no_grad():
             right = sum(int((case.model(tests[at:at + 1000]).argmax(1) == labels[at:at + 1000])
                             .sum()) for at in range(0, len(tests), 1000))

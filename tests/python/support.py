@@ -42,9 +42,15 @@ def state_of(spec, **options):
 
 
 def hooked(model, spec, options=None, **ddp_options):
-    """(ddp, state): several small buckets, which DDP rebuilds after the first step."""
+    """(ddp, state): several small buckets, which DDP rebuilds after the first step. The first one
+    has a limit of its own, a megabyte: with that, a small model is in one bucket."""
     ddp_options.setdefault("bucket_cap_mb", 0.01)
-    ddp = DistributedDataParallel(model, **ddp_options)
+    before = dist._DEFAULT_FIRST_BUCKET_BYTES
+    dist._DEFAULT_FIRST_BUCKET_BYTES = 1024
+    try:
+        ddp = DistributedDataParallel(model, **ddp_options)
+    finally:
+        dist._DEFAULT_FIRST_BUCKET_BYTES = before
     state = state_of(spec, module=model, min=64, **(options or {}))
     ddp.register_comm_hook(state, terse.torch.hook)
     return ddp, state

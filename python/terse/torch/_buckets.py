@@ -55,9 +55,11 @@ class Buckets:
         self.method: Optional[Method] = None
         self.tensors: List[Tuple[str, Shape]] = []
         self.answer = torch.empty(0)
+        self._answer_before = self.answer  # DDP may still be reading it
         self._flat = torch.empty(0)  # gradients that cannot be used where they lie
         self._place: Dict[str, Tuple[int, int, int]] = {}  # index, offset, count
         self._items: List[Item] = []
+        self.count = 0  # buckets of the last step
         self._order: List[Tuple[str, Shape]] = []
         self._order_before: List[Tuple[str, Shape]] = []
         self.pending: Optional[Dict[str, Any]] = None  # a state to begin with
@@ -71,7 +73,7 @@ class Buckets:
         for index, (name, shape) in enumerate(tensors):
             self._place[name] = (index, offset, _state.count_of(shape))
             offset += _state.count_of(shape)
-        self.answer = torch.zeros(max(1, offset))
+        self._answer_before, self.answer = self.answer, torch.zeros(max(1, offset))
         self._flat = torch.empty(0)
         self.method = self._make(tensors, self.answer)
 
@@ -178,10 +180,11 @@ class Buckets:
     # ---- the answer ----
 
     def _answer_of(self, item: Item, factor: float) -> torch.Tensor:
-        """A view where nothing stands against it: DDP copies it into the gradients."""
+        """The place itself where nothing stands against it: DDP copies it into the gradients. Not a
+        view: DDP takes what it is given for the beginning of a storage."""
         run = self._run(item)
         if run is not None:
-            out = self.answer[run[1]:run[1] + item.buffer.numel()]
+            out = _state.tensor_at(self.answer.data_ptr() + 4 * run[1], item.buffer.numel())
         else:
             out = torch.cat([self.answer[self._place[name][1]:][:self._place[name][2]]
                              for name, _ in self._named(item)])
@@ -197,7 +200,7 @@ class Buckets:
             held = self._answer_of(item, factor) if instead is None else \
                 torch.full_like(item.buffer, instead)
             out.append((item.future, held))
-        self._items = []
+        self.count, self._items = len(self._items), []
         return out
 
     def after(self) -> None:
