@@ -375,36 +375,47 @@ terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *tak
                take, frame);
 }
 
-static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, struct tsi_pieces pieces,
-                         terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
+/* What `rank` said about some pieces, as it came. */
+struct letter {
+    struct tsi_pieces pieces;
+    terse_draw draw;
+    int32_t rank;
+    const uint8_t *frame;
+    size_t cap;
+};
+
+static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, const struct letter *letter,
                          float *out, int station, int fresh)
 {
-    const struct tsi_part part = part_of(bucket, pieces, draw);
+    const struct tsi_part part = part_of(bucket, letter->pieces, letter->draw);
     const uint8_t *payload = NULL;
     size_t len = 0;
     uint64_t from = tsi_now();
-    if (pieces.count == 0)
+    if (letter->pieces.count == 0)
         return TERSE_OK;
-    terse_status status = tsi_part_open(codec, &part, frame, cap, &payload, &len, &bucket->fault);
+    terse_status status =
+        tsi_part_open(codec, &part, letter->frame, letter->cap, &payload, &len, &bucket->fault);
     tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
     if (status == TERSE_OK)
         status = (fresh ? tsi_codec_decode : tsi_codec_decode_add)(
-            codec, bucket->round, &draw, pieces, payload, len, out, &bucket->fault);
+            codec, bucket->round, &letter->draw, letter->pieces, payload, len, out, &bucket->fault);
     tsi_clock(bucket->room, station, &from);
     /* who sent nothing knows why and says so itself */
-    return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : rank);
+    return tsi_bucket_fail(bucket, status, tsi_part_is_void(letter->frame) ? -1 : letter->rank);
 }
 
 terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
                       int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
 {
-    return hear(bucket, bucket->codec, pieces, draw, rank, frame, cap, out, station, 0);
+    const struct letter letter = {pieces, draw, rank, frame, cap};
+    return hear(bucket, bucket->codec, &letter, out, station, 0);
 }
 
 terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
                             int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
 {
-    return hear(bucket, bucket->codec, pieces, draw, rank, frame, cap, out, station, 1);
+    const struct letter letter = {pieces, draw, rank, frame, cap};
+    return hear(bucket, bucket->codec, &letter, out, station, 1);
 }
 
 /* ---- to the owners and back ---- */
@@ -460,9 +471,9 @@ terse_status tsi_hear_owners(struct tsi_bucket *bucket)
     struct tsi_room *const room = bucket->room;
     terse_status status = tsi_mail_wait(bucket);
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        status = hear(bucket, bucket->back_codec, bucket->owned[r], tsi_owner_draw(bucket, r),
-                      (int32_t)r, bucket->back.recv_at[r], bucket->back.recv_cap[r], room->sum,
-                      TERSE_STATION_DECODE, 1);
+        const struct letter letter = {bucket->owned[r], tsi_owner_draw(bucket, r), (int32_t)r,
+                                      bucket->back.recv_at[r], bucket->back.recv_cap[r]};
+        status = hear(bucket, bucket->back_codec, &letter, room->sum, TERSE_STATION_DECODE, 1);
     }
     return status;
 }

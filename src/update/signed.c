@@ -4,26 +4,17 @@
 #include "kernels/kernels.h"
 #include "update/update.h"
 
-static void step_by(const struct tsi_update *update, const float *restrict sign,
-                    float *restrict weights, size_t count)
-{
-    const float lr = update->lr;
-    const float decay = update->decay;
-    for (size_t i = 0; i < count; i++)
-        weights[i] -= lr * (sign[i] + decay * weights[i]);
-}
-
 static void signed_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct tsi_update *const update = context;
+    const float *restrict const sum = update->sum + first;
+    float *restrict const weights = update->weights + first;
+    const float lr = update->lr;
+    const float decay = update->decay;
     (void)chunk;
-    for (size_t at = first; at < first + count; at += TSI_TILE) {
-        const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
-        const float *const sum = update->sum + at;
-        float sign[TSI_TILE];
-        for (size_t i = 0; i < here; i++)
-            sign[i] = (float)((sum[i] > 0) - (sum[i] < 0));
-        step_by(update, sign, update->weights + at, here);
+    for (size_t i = 0; i < count; i++) {
+        const float sign = (float)((sum[i] > 0) - (sum[i] < 0));
+        weights[i] -= lr * (sign + decay * weights[i]);
     }
 }
 
@@ -40,6 +31,15 @@ struct bits_job {
     const struct tsk_table *kernel;
     const uint8_t *negative;
 };
+
+static void step_by(const struct tsi_update *update, const float *restrict sign,
+                    float *restrict weights, size_t count)
+{
+    const float lr = update->lr;
+    const float decay = update->decay;
+    for (size_t i = 0; i < count; i++)
+        weights[i] -= lr * (sign[i] + decay * weights[i]);
+}
 
 /* Signs exist as floats for a tile at a time, in the cache. */
 static void bits_chunk(void *context, size_t chunk, size_t first, size_t count)
