@@ -67,10 +67,12 @@ static void forward(struct trn_plan *plan, struct trn_stage *stage)
     const dnnl_memory_desc_t by = trn_any(plan, &shape.weights);
     const dnnl_memory_desc_t to = result_desc(plan, op);
     dnnl_convolution_desc_t desc;
-    trn_try(plan, dnnl_convolution_forward_desc_init(
-                      &desc, plan->training ? dnnl_forward_training : dnnl_forward_inference,
-                      dnnl_convolution_direct, &from, &by, op->bias ? &shape.bias : NULL, &to,
-                      shape.strides, shape.padding, shape.padding));
+    /* As in training when evaluating too: the result is the same, and oneDNN's inference would have
+     * Winograd's weights transformed beforehand, anew for every batch and by a slow loop. */
+    trn_try(plan, dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training,
+                                                     dnnl_convolution_direct, &from, &by,
+                                                     op->bias ? &shape.bias : NULL, &to,
+                                                     shape.strides, shape.padding, shape.padding));
     stage->forward = describe(plan, &desc, is_winograd(plan, op, false), op->relu, NULL);
     stage->source = trn_convert(plan, source, trn_query(plan, stage->forward, dnnl_query_src_md));
     struct trn_memory *flat = trn_bind(plan, TRN_WEIGHTS, op->parameters, &shape.weights);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -194,6 +195,45 @@ static void an_evaluation_is_a_sum(void **state)
     free(e);
 }
 
+static double seconds_of_this_thread(void)
+{
+    struct timespec now;
+    assert_int_equal(clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now), 0);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* Forward is about a third of forward and backward. Small batches of a network with large weights
+ * show any work that is done on the weights anew for each batch. */
+static void an_evaluation_costs_less_than_a_step(void **state)
+{
+    (void)state;
+    struct examples *e = make_examples();
+    struct answer a = {.model = "resnet18", .input = &images, .count = BATCH, .threads = 1};
+    struct trn_net *net = NULL;
+    terse_fault fault;
+    double step = INFINITY;
+    double evaluation = INFINITY;
+    (void)compute(&a);
+    assert_int_equal(trn_net_create(a.model, a.input, BATCH, 1, &net, &fault), TERSE_OK);
+    for (int turn = 0; turn < 3; turn++) {
+        double sum = 0;
+        const double start = seconds_of_this_thread();
+        assert_int_equal(
+            trn_net_gradient(net, a.weights, &e->batch, a.gradient, &a.loss, &a.correct, &fault),
+            TERSE_OK);
+        const double middle = seconds_of_this_thread();
+        assert_int_equal(trn_net_evaluate(net, a.weights, &e->batch, &sum, &a.correct, &fault),
+                         TERSE_OK);
+        step = fmin(step, middle - start);
+        evaluation = fmin(evaluation, seconds_of_this_thread() - middle);
+    }
+    print_message("a step %.0f ms, an evaluation %.0f ms\n", 1e3 * step, 1e3 * evaluation);
+    assert_true(evaluation < step);
+    trn_net_destroy(net);
+    release(&a);
+    free(e);
+}
+
 static void first_weights_never_change(void **state)
 {
     (void)state;
@@ -276,6 +316,7 @@ int main(void)
         cmocka_unit_test(two_threads_give_nearly_the_same),
         cmocka_unit_test(a_short_batch_is_a_batch),
         cmocka_unit_test(an_evaluation_is_a_sum),
+        cmocka_unit_test(an_evaluation_costs_less_than_a_step),
         cmocka_unit_test(first_weights_never_change),
         cmocka_unit_test(bad_pairs_are_refused),
         cmocka_unit_test(bad_batches_are_refused),
