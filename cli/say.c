@@ -109,7 +109,7 @@ const char *say_count(uint64_t count)
 
 const char *say_bytes(double bytes)
 {
-    static const char *const units[] = {"B", "KB", "MB", "GB", "TB", "PB"};
+    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
     size_t unit = 0;
     while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
         bytes /= 1000;

@@ -124,7 +124,7 @@ struct tsi_bucket {
     int sparse;          /* the answer is 0 but where `touch` says; the host commits only there */
     int clean;           /* and room->sum is 0 everywhere here before the step */
     int packed;          /* the answer stays in bits, which `signs` hands out */
-    int unfit;           /* its gradient is not finite: nothing of it is said */
+    int unfit;           /* its gradient is not finite: whatever is said, all will skip */
     int answered;        /* as an owner, in this step */
     int copied;          /* the exchange holds copies of the memories before this step */
     terse_fault fault;   /* of the call at hand */

@@ -365,13 +365,14 @@ static void step_signs(void *context, uint64_t first, uint64_t count, const uint
 {
     const terse_method *const method = context;
     const struct tsk_table *kernel = NULL;
-    struct tsi_update update = update_of(method, (size_t)first, (size_t)count, 1);
+    const struct tsi_update update = update_of(method, (size_t)first, (size_t)count, 1);
     if (tsk_bound(&kernel, NULL) != TERSE_OK)
         return; /* bound since the step began */
+    const struct tsi_signs signs = {&update, kernel, negative};
     if (method->options.answer)
-        tsi_update_answer_bits(&update, kernel, negative);
+        tsi_update_answer_bits(&signs);
     else
-        tsi_update_signed_bits(&update, kernel, negative);
+        tsi_update_signed_bits(&signs);
 }
 
 static void commit(void *context, struct tsi_bucket *bucket, float parts)

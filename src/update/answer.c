@@ -32,24 +32,17 @@ void tsi_update_answer(const struct tsi_update *update, int sign)
     tsi_each_chunk(update->threads, update->count, sign ? sign_chunk : mean_chunk, &copy);
 }
 
-struct bits_job {
-    const struct tsi_update *update;
-    const struct tsk_table *kernel;
-    const uint8_t *negative;
-};
-
 static void bits_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
-    const struct bits_job *const job = context;
-    float *const out = job->update->weights + first;
+    const struct tsi_signs *const signs = context;
+    float *const out = signs->update->weights + first;
     (void)chunk;
     memset(out, 0, count * sizeof *out);
-    job->kernel->sign_add_f32(out, job->negative + first / 8, count, 1.0f);
+    signs->kernel->sign_add_f32(out, signs->negative + first / 8, count, 1.0f);
 }
 
-void tsi_update_answer_bits(const struct tsi_update *update, const struct tsk_table *kernel,
-                            const uint8_t *negative)
+void tsi_update_answer_bits(const struct tsi_signs *signs)
 {
-    struct bits_job job = {update, kernel, negative};
-    tsi_each_chunk(update->threads, update->count, bits_chunk, &job);
+    struct tsi_signs copy = *signs;
+    tsi_each_chunk(signs->update->threads, signs->update->count, bits_chunk, &copy);
 }

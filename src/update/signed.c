@@ -26,12 +26,6 @@ void tsi_update_signed(const struct tsi_update *update)
 
 /* ---- from bits ---- */
 
-struct bits_job {
-    const struct tsi_update *update;
-    const struct tsk_table *kernel;
-    const uint8_t *negative;
-};
-
 static void step_by(const struct tsi_update *update, const float *restrict sign,
                     float *restrict weights, size_t count)
 {
@@ -44,20 +38,19 @@ static void step_by(const struct tsi_update *update, const float *restrict sign,
 /* Signs exist as floats for a tile at a time, in the cache. */
 static void bits_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
-    const struct bits_job *const job = context;
+    const struct tsi_signs *const signs = context;
     (void)chunk;
     for (size_t at = first; at < first + count; at += TSI_TILE) {
         const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
         float sign[TSI_TILE];
         memset(sign, 0, sizeof sign);
-        job->kernel->sign_add_f32(sign, job->negative + at / 8, here, 1.0f);
-        step_by(job->update, sign, job->update->weights + at, here);
+        signs->kernel->sign_add_f32(sign, signs->negative + at / 8, here, 1.0f);
+        step_by(signs->update, sign, signs->update->weights + at, here);
     }
 }
 
-void tsi_update_signed_bits(const struct tsi_update *update, const struct tsk_table *kernel,
-                            const uint8_t *negative)
+void tsi_update_signed_bits(const struct tsi_signs *signs)
 {
-    struct bits_job job = {update, kernel, negative};
-    tsi_each_chunk(update->threads, update->count, bits_chunk, &job);
+    struct tsi_signs copy = *signs;
+    tsi_each_chunk(signs->update->threads, signs->update->count, bits_chunk, &copy);
 }

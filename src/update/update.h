@@ -33,9 +33,13 @@ void tsi_update_sgd(const struct tsi_update *update);
 /* x -= lr * (sgn(G) + decay * x): decay is decoupled (Bernstein et al., 2018); sgn(0) = 0 */
 void tsi_update_signed(const struct tsi_update *update);
 
-/* The same for an answer in bits, set where it is -1 (else +1); update->sum is not looked at. */
-void tsi_update_signed_bits(const struct tsi_update *update, const struct tsk_table *kernel,
-                            const uint8_t *negative);
+/* An answer in bits, set where it is -1 (else +1); update->sum is not looked at. */
+struct tsi_signs {
+    const struct tsi_update *update;
+    const struct tsk_table *kernel;
+    const uint8_t *negative;
+};
+void tsi_update_signed_bits(const struct tsi_signs *signs);
 
 /* x -= lr * G; with momentum (outer steps, DiLoCo) m = keep * m + G and x -= lr * m, or
  * lr * (keep * m + G) for Nesterov's */
@@ -49,7 +53,6 @@ void tsi_update_replace(const struct tsi_update *update);
 
 /* weights = G, or sgn(G): no weights at all, but what an optimizer elsewhere will use */
 void tsi_update_answer(const struct tsi_update *update, int sign);
-void tsi_update_answer_bits(const struct tsi_update *update, const struct tsk_table *kernel,
-                            const uint8_t *negative);
+void tsi_update_answer_bits(const struct tsi_signs *signs);
 
 #endif
