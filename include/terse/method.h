@@ -48,7 +48,8 @@ typedef struct terse_method_options {
                       * majority), for an optimizer elsewhere; a step that is skipped, anything.
                       * There is no lr, decay or momentum of the update; methods whose answer are
                       * weights, and every > 1, are refused. */
-    uint32_t reserved;
+    uint32_t answer_kept; /* 1: nobody else writes to that buffer. A sparse answer then costs what
+                           * it says, not a pass over all elements. */
 } terse_method_options;
 
 /* What a step did. */

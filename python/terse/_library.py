@@ -95,7 +95,7 @@ class MethodOptions(ctypes.Structure):
     """terse_method_options"""
     _fields_ = [("size", c_size_t), ("seed", c_uint64), ("steps", c_uint64),
                 ("threads", c_uint32), ("compare_every", c_uint32), ("measure_every", c_uint32),
-                ("trusted", c_uint32), ("answer", c_uint32), ("reserved", c_uint32)]
+                ("trusted", c_uint32), ("answer", c_uint32), ("answer_kept", c_uint32)]
 
 
 class ExchangeReport(ctypes.Structure):

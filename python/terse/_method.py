@@ -24,13 +24,14 @@ class Method:
     """Destroys itself with `close`; the group must outlive it unless it broke."""
 
     def __init__(self, spec: str, group: Any, tensors: Sequence[Tuple[str, Shape]], weights: int,
-                 *, seed: int = 0, steps: int = 0, threads: int = 1, answer: bool = False) -> None:
+                 *, seed: int = 0, steps: int = 0, threads: int = 1, answer: bool = False,
+                 kept: bool = False) -> None:
         self._lib = library()
         self._handle = c_void_p()
         self._group = group  # kept alive
         layout, fault = Layout(tensors), Fault()
         options = MethodOptions(size=ctypes.sizeof(MethodOptions), seed=seed, steps=steps,
-                                threads=threads, answer=int(answer))
+                                threads=threads, answer=int(answer), answer_kept=int(kept))
         check(self._lib.method_create(spec.encode(), group.handle, layout.handle, weights,
                                       byref(options), byref(self._handle), byref(fault)), fault)
 

@@ -242,14 +242,8 @@ static void settle_scores(const struct tsi_call *call, struct list *list, size_t
     list->count = kept;
 }
 
-/* One read pass over a list's share. */
-static void fill_list(void *context, size_t part)
+static void fill_from(struct choice *choice, struct list *list, size_t first, size_t end)
 {
-    struct choice *const choice = context;
-    struct list *const list = &choice->list[part];
-    const size_t count = choice->call->piece->count;
-    const size_t first = part * choice->share;
-    const size_t end = first + choice->share < count ? first + choice->share : count;
     for (size_t at = first; at < end; at += TILE) {
         const size_t tile = end - at < TILE ? end - at : TILE;
         if (choice->room - list->count < tile + TSK_COLLECT_ROOM)
@@ -262,12 +256,20 @@ static void fill_list(void *context, size_t part)
     }
 }
 
+/* One read pass over a list's share. */
+static void fill_list(void *context, size_t part)
+{
+    struct choice *const choice = context;
+    const size_t count = choice->call->piece->count;
+    const size_t first = part * choice->share;
+    const size_t end = first + choice->share < count ? first + choice->share : count;
+    fill_from(choice, &choice->list[part], first, end);
+}
+
 /* ---- all of them ---- */
 
-/* Returns how many candidates were listed, starting from a threshold. */
-static size_t fill_lists(struct choice *choice, uint32_t threshold)
+static void empty_lists(struct choice *choice, uint32_t threshold)
 {
-    size_t listed = 0;
     choice->least = threshold;
     for (size_t s = 0; s < choice->lists; s++) {
         choice->list[s].count = 0;
@@ -275,6 +277,13 @@ static size_t fill_lists(struct choice *choice, uint32_t threshold)
         choice->list[s].threshold = threshold;
         choice->list[s].not_finite = 0;
     }
+}
+
+/* Returns how many candidates were listed, starting from a threshold. */
+static size_t fill_lists(struct choice *choice, uint32_t threshold)
+{
+    size_t listed = 0;
+    empty_lists(choice, threshold);
     tsi_each_part(choice->call->threads, choice->lists, fill_list, choice);
     for (size_t s = 0; s < choice->lists; s++)
         listed += choice->list[s].count;
@@ -300,18 +309,80 @@ static void keep_chosen(struct choice *choice, struct tsi_chosen *chosen)
     }
 }
 
-terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
-                        struct tsi_chosen *chosen)
+/* All that could be chosen, listed now. */
+static struct choice *list_now(const struct tsi_call *call, const float *in, size_t k)
 {
     struct choice *const choice = call->scratch;
     lay_out(choice, call, in, k);
     const uint32_t threshold = guess(choice);
     if (fill_lists(choice, threshold) < k && threshold > 0)
         (void)fill_lists(choice, 0);
+    return choice;
+}
+
+/* ---- what is shown beforehand ---- */
+
+/* Where lists start from the next time, before a choice of one list; aligned like scratch. */
+struct notes {
+    _Alignas(64) uint32_t start; /* 0: nothing is known */
+};
+
+#define START_BELOW 0.875f /* of the last k-th: one and a half to three times as many as k */
+
+static struct choice *noted_choice(const struct tsi_call *call)
+{
+    return (struct choice *)((struct notes *)call->notes + 1);
+}
+
+size_t tsi_choose_notes(size_t count, size_t k)
+{
+    return sizeof(struct notes) + tsi_choose_scratch(count, k, 1);
+}
+
+int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, size_t first,
+                      size_t count)
+{
+    const struct notes *const notes = call->notes;
+    struct choice *const choice = noted_choice(call);
+    if (notes->start == 0 || call->threads > 1)
+        return 0;
+    if (first == 0) {
+        lay_out(choice, call, in, k);
+        empty_lists(choice, notes->start);
+    }
+    choice->call = call;
+    fill_from(choice, &choice->list[0], first, first + count);
+    return 1;
+}
+
+/* The list that was made while elements were shown, if it holds enough. */
+static struct choice *list_noted(const struct tsi_call *call, size_t k)
+{
+    struct choice *const choice = call->noticed ? noted_choice(call) : NULL;
+    if (!choice || choice->list[0].count < k)
+        return NULL;
+    choice->call = call;
+    return choice;
+}
+
+static void note_start(const struct tsi_call *call, uint32_t last)
+{
+    float magnitude;
+    memcpy(&magnitude, &last, sizeof magnitude);
+    if (call->notes)
+        ((struct notes *)call->notes)->start = magnitude_bits(START_BELOW * magnitude);
+}
+
+terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
+                        struct tsi_chosen *chosen)
+{
+    struct choice *const noted = list_noted(call, k);
+    struct choice *const choice = noted ? noted : list_now(call, in, k);
     for (size_t s = 0; s < choice->lists; s++)
         if (choice->list[s].not_finite)
             return TERSE_NOT_FINITE;
     rank_lists(&choice->rank, choice->list, choice->lists, choice->least, k);
+    note_start(call, choice->rank.low);
     chosen->index = choice->list[0].index;
     chosen->value = choice->list[0].value;
     keep_chosen(choice, chosen);

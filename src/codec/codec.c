@@ -50,6 +50,27 @@ static terse_status allocate(terse_codec *codec)
     return TERSE_OK;
 }
 
+terse_status tsi_codec_take_notes(terse_codec *codec)
+{
+    size_t len = 0;
+    if (!codec->ops->notice)
+        return TERSE_OK;
+    codec->notes_at = calloc(codec->piece_count + 1, sizeof *codec->notes_at);
+    codec->noticed = calloc(codec->piece_count + 1, sizeof *codec->noticed);
+    if (!codec->notes_at || !codec->noticed)
+        return TERSE_NO_MEMORY;
+    for (uint32_t i = 0; i < codec->piece_count; i++) {
+        codec->notes_at[i] = len;
+        if (codec->piece[i].count > 0 && !codec->piece[i].plain)
+            len += aligned(codec->ops->notes_len(codec->param, &codec->piece[i]));
+    }
+    codec->notes = aligned_alloc(ALIGNMENT, len + ALIGNMENT);
+    if (!codec->notes)
+        return TERSE_NO_MEMORY;
+    memset(codec->notes, 0, len);
+    return TERSE_OK;
+}
+
 void tsi_codec_forget(terse_codec *codec)
 {
     memset(codec->states, 0, codec->states_len);
@@ -158,6 +179,9 @@ void terse_codec_destroy(terse_codec *codec)
     free(codec->piece);
     free(codec->state_at);
     free(codec->memory);
+    free(codec->notes);
+    free(codec->notes_at);
+    free(codec->noticed);
     free(codec);
 }
 

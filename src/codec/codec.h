@@ -11,6 +11,7 @@
 
 #include "base/spec.h"
 #include "codec/draw.h"
+#include "codec/index_stream.h"
 #include "kernels/kernels.h"
 #include "layout/layout.h"
 
@@ -33,6 +34,22 @@ struct tsi_toucher {
     const float *soon; /* a flat buffer that will be looked at there */
 };
 
+/* A section whose entries (an element and its value) are decoded one after the other. */
+struct tsi_entries {
+    struct tsi_index_reader reader;
+    const uint8_t *values;
+    size_t done; /* of a plain piece, which has no reader */
+};
+
+#define TSI_BATCH 64u
+
+/* Some entries, ascending. */
+struct tsi_batch {
+    uint32_t index[TSI_BATCH]; /* in the piece */
+    float value[TSI_BATCH];
+    size_t count;
+};
+
 struct tsi_call;
 
 /* Chooses the bits of a section by what it is to say (codec uniform). */
@@ -52,6 +69,8 @@ struct tsi_call {
     unsigned threads;
     void *scratch; /* scratch_len bytes, aligned to 64; contents are lost between calls */
     void *state;   /* state_len bytes of this piece, aligned to 64; zero at first */
+    void *notes;   /* notes_len bytes of this piece, aligned to 64; zero at first. May be NULL */
+    int noticed;   /* 1: `notice` has seen all of what is to be encoded, as it is now */
     struct tsi_patch patch;
     const struct tsi_bit_rule *rule; /* NULL: the bits of the parameter */
     int fresh;                       /* 1: what `out` holds counts as 0 (codecs that are `fresh`) */
@@ -77,9 +96,16 @@ struct terse_codec_ops {
     /* No section of this piece is longer; the length itself for TERSE_CODEC_FIXED_LEN. */
     size_t (*section_bound)(const double *param, const struct tsi_piece *piece, uint32_t round);
 
-    /* Bytes of scratch and of state; NULL for none. */
+    /* Bytes of scratch, of state and of notes; NULL for none. */
     size_t (*scratch_len)(const double *param, const struct tsi_piece *piece, unsigned threads);
     size_t (*state_len)(const double *param, const struct tsi_piece *piece);
+    size_t (*notes_len)(const double *param, const struct tsi_piece *piece);
+
+    /* Is shown elements of the piece at `in` while they are in the cache, run after run from the
+     * first to the last, before `encode` is called on the same. What it notes spares that a pass
+     * over memory, and changes nothing else. Returns 0 if it does not want to see more; NULL: it
+     * never does. */
+    int (*notice)(const struct tsi_call *call, const float *in, size_t first, size_t count);
 
     /* Says the piece at `in`. `take` is NULL, or `in` without its const: then what is said is
      * subtracted from it. On failure `take` is as it was. */
@@ -90,6 +116,14 @@ struct terse_codec_ops {
      * tells through *used how long the section is. Fault offsets count from `section`. */
     terse_status (*decode_add)(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault);
+
+    /* Codecs that select single elements: how many a section holds at most; opens one; decodes the
+     * next entries, none after the last. NULL for others. Refuse what decode_add refuses. */
+    size_t (*entries)(const double *param, const struct tsi_piece *piece);
+    terse_status (*open)(const struct tsi_call *call, const uint8_t *section, size_t len,
+                         size_t *used, struct tsi_entries *out, terse_fault *fault);
+    terse_status (*next)(const struct tsi_call *call, struct tsi_entries *entries,
+                         struct tsi_batch *batch, terse_fault *fault);
 
     /* Codecs that select: tells which elements a section speaks of; it has been decoded before.
      * Returns how long it is. */

@@ -196,7 +196,8 @@ terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count, const
         last = here;
         index[i - start] = (uint32_t)here;
         /* not yet known to be below n, so no pointer is made of it */
-        __builtin_prefetch((const void *)((uintptr_t)soon + sizeof *soon * (uintptr_t)here), 1);
+        if (soon)
+            __builtin_prefetch((const void *)((uintptr_t)soon + sizeof *soon * (uintptr_t)here), 1);
     }
     if (last >= (int64_t)shape.n) /* they ascend: the last is the largest */
         return no_ascent(&shape, start + count - 1, fault);

@@ -50,7 +50,8 @@ TERSE_CHECK terse_status tsi_index_joined(const struct tsi_index_reader *reader,
                                           terse_fault *fault);
 
 /* The next `count` indices (no more than are left). Refuses what does not ascend or is >= n. Asks
- * for the cache lines of `soon` that they lead to, so that memory works while bits are decoded. */
+ * for the cache lines of `soon` that they lead to, so that memory works while bits are decoded;
+ * NULL: for none. */
 TERSE_CHECK terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count,
                                         const float *soon, uint32_t *index, terse_fault *fault);
 

@@ -7,6 +7,12 @@
 
 #define TSI_MAX_SPEC 256u
 
+/* How much of a piece the codec has been shown. */
+struct tsi_noticed {
+    const float *in; /* the flat buffer it lay in */
+    size_t count;    /* elements, from the first on */
+};
+
 struct terse_codec {
     const struct terse_codec_ops *ops;
     terse_layout *layout;
@@ -18,6 +24,10 @@ struct terse_codec {
     size_t *state_at; /* of each piece in `memory` */
     uint8_t *states;  /* all of them */
     size_t states_len;
+    uint8_t *notes;   /* of every piece; NULL: nothing is shown to this codec */
+    size_t *notes_at; /* of each piece in `notes` */
+    struct tsi_noticed *noticed;
+    uint32_t noticing; /* the piece last shown */
     struct tsi_patch patch;
     const struct tsi_bit_rule *rule;
     char spec[TSI_MAX_SPEC];
@@ -40,6 +50,15 @@ void tsi_codec_forget(terse_codec *codec);
 
 size_t tsi_codec_bound(const terse_codec *codec, uint32_t round, struct tsi_pieces pieces);
 
+/* Room for notes, so that tsi_codec_notice can be called. */
+TERSE_CHECK terse_status tsi_codec_take_notes(terse_codec *codec);
+
+/* Shows elements first .. first+count-1 of the flat buffer `in`, as the next encode will find them.
+ * Each piece from its first element to its last; a piece that was not shown so is encoded all the
+ * same. */
+void tsi_codec_notice(terse_codec *codec, const terse_draw *draw, const float *in, uint64_t first,
+                      uint64_t count);
+
 /* As terse_codec_encode(_take) and terse_codec_decode_add, for some pieces. Floats are the whole
  * flat buffer; `take` is NULL or `in` without its const. */
 TERSE_CHECK terse_status tsi_codec_encode(terse_codec *codec, uint32_t round,
@@ -56,14 +75,23 @@ TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t round,
                                           const void *payload, size_t len, float *out,
                                           terse_fault *fault);
 
+/* What the slots are handed for a piece. */
+TERSE_CHECK terse_status tsi_codec_call(terse_codec *codec, const terse_draw *draw, uint32_t piece,
+                                        struct tsi_call *out);
+
+/* Codecs with the slot `next`: how many entries a section holds at most, a section, and the next
+ * entries, none after the last. That of a plain piece has an entry for every element. */
+size_t tsi_codec_entries(const terse_codec *codec, uint32_t piece);
+TERSE_CHECK terse_status tsi_entries_open(const terse_codec *codec, const struct tsi_call *call,
+                                          const uint8_t *section, size_t len, size_t *used,
+                                          struct tsi_entries *out, terse_fault *fault);
+TERSE_CHECK terse_status tsi_entries_next(const terse_codec *codec, const struct tsi_call *call,
+                                          struct tsi_entries *entries, struct tsi_batch *batch,
+                                          terse_fault *fault);
+
 /* Tells which elements a payload of all pieces speaks of; it was said or decoded here before.
  * Only for codecs with the slot `touch`. */
 void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *payload,
                      const struct tsi_toucher *toucher);
-
-/* Top-k: how many elements a payload of the whole codec says, and the values of one that was said
- * here, in the order in which tsi_codec_touch tells their places. Plain pieces are left out. */
-size_t tsi_topk_total(const terse_codec *codec);
-void tsi_topk_values(const terse_codec *codec, const uint8_t *payload, float *value);
 
 #endif

@@ -26,6 +26,7 @@ static const terse_param params[] = {
 struct sign_job {
     const struct tsi_call *call;
     const float *in;
+    size_t base;         /* element that the job starts with */
     float *out;          /* what is taken from or added to; may be NULL when encoding */
     uint8_t *bits;       /* written when encoding */
     const uint8_t *from; /* read when decoding */
@@ -82,8 +83,9 @@ static void encode_chunk(void *context, size_t chunk, size_t first, size_t count
     const int coin = call->param[ZERO] == ZERO_COIN;
     uint32_t *const maxima = call->scratch;
     uint32_t most = 0;
-    for (size_t at = first; at < first + count; at += TSI_TILE) {
-        const size_t left = first + count - at;
+    const size_t end = job->base + first + count;
+    for (size_t at = job->base + first; at < end; at += TSI_TILE) {
+        const size_t left = end - at;
         const size_t tile = left < TSI_TILE ? left : TSI_TILE;
         uint8_t *const bits = job->bits + at / 8;
         uint8_t zero[TILE_BYTES];
@@ -97,9 +99,8 @@ static void encode_chunk(void *context, size_t chunk, size_t first, size_t count
     maxima[chunk] = most;
 }
 
-static terse_status encode_bits(struct sign_job *job)
+static terse_status encode_bits(struct sign_job *job, size_t count)
 {
-    const size_t count = job->call->piece->count;
     const uint32_t *const maxima = job->call->scratch;
     tsi_each_chunk(job->call->threads, count, encode_chunk, job);
     for (size_t i = 0; i < tsi_chunk_total(count); i++)
@@ -108,13 +109,44 @@ static terse_status encode_bits(struct sign_job *job)
     return TERSE_OK;
 }
 
+/* The bits of what was shown so far, as they will be said. */
+struct sign_notes {
+    terse_status status;
+    uint8_t bits[];
+};
+
+static size_t sign_notes_len(const double *param, const struct tsi_piece *piece)
+{
+    (void)param;
+    return sizeof(struct sign_notes) + bits_len(piece);
+}
+
+static int sign_notice(const struct tsi_call *call, const float *in, size_t first, size_t count)
+{
+    struct sign_notes *const notes = call->notes;
+    struct sign_job job = {
+        .call = call, .in = in, .base = first, .bits = notes->bits, .scale = 1.0f};
+    if (first % TSI_TILE != 0)
+        return 0; /* bytes and coins are those of whole tiles */
+    if (first == 0)
+        notes->status = TERSE_OK;
+    if (encode_bits(&job, count) != TERSE_OK)
+        notes->status = TERSE_NOT_FINITE;
+    return 1;
+}
+
 static terse_status sign_encode(const struct tsi_call *call, const float *in, float *take,
                                 uint8_t *section, size_t *len)
 {
     struct sign_job job = {.call = call, .in = in, .out = take, .bits = section, .scale = 1.0f};
     terse_status status = take ? tsi_check(call, in, TSK_INFINITY_BITS) : TERSE_OK;
-    if (status == TERSE_OK)
-        status = encode_bits(&job);
+    if (call->noticed && !take) {
+        const struct sign_notes *const notes = call->notes;
+        memcpy(section, notes->bits, bits_len(call->piece));
+        status = notes->status;
+    } else if (status == TERSE_OK) {
+        status = encode_bits(&job, call->piece->count);
+    }
     if (status == TERSE_OK)
         *len = bits_len(call->piece);
     return status;
@@ -131,7 +163,7 @@ static terse_status scaled_encode(const struct tsi_call *call, const float *in, 
                            .out = take,
                            .bits = section + sizeof(float),
                            .scale = (float)(sum / (double)call->piece->count)};
-    const terse_status status = encode_bits(&job);
+    const terse_status status = encode_bits(&job, call->piece->count);
     tsi_store_f32(section, job.scale);
     if (status == TERSE_OK)
         *len = sizeof(float) + bits_len(call->piece);
@@ -190,6 +222,8 @@ const struct terse_codec_ops tsi_codec_sign = {
     .param_count = 1,
     .section_bound = sign_bound,
     .scratch_len = scratch_len,
+    .notes_len = sign_notes_len,
+    .notice = sign_notice,
     .encode = sign_encode,
     .decode_add = sign_decode_add,
 };

@@ -11,7 +11,6 @@
 enum { KEEP, VALUES };
 enum { VALUES_F32, VALUES_F16 };
 
-#define BATCH ((size_t)64) /* elements decoded at a time */
 #define MAX_PARTS ((size_t)64)
 #define AHEAD ((size_t)16) /* elements prefetched: about a memory latency */
 
@@ -30,13 +29,6 @@ static const terse_param params[] = {
      .kind = TERSE_PARAM_CHOICE,
      .low = VALUES_F32,
      .high = VALUES_F16},
-};
-
-/* Decoded elements that wait for their cache lines. */
-struct batch {
-    uint32_t index[BATCH];
-    float value[BATCH];
-    size_t count;
 };
 
 /* Several readers of one index stream, each for a part of the elements. */
@@ -77,7 +69,17 @@ static size_t scratch_len(const double *param, const struct tsi_piece *piece, un
     return choosing > sizeof(struct hearing) ? choosing : sizeof(struct hearing);
 }
 
+static size_t notes_len(const double *param, const struct tsi_piece *piece)
+{
+    return tsi_choose_notes(piece->count, k_of(param, piece));
+}
+
 /* ---- encode ---- */
+
+static int notice(const struct tsi_call *call, const float *in, size_t first, size_t count)
+{
+    return tsi_choose_notice(call, in, k_of(call->param, call->piece), first, count);
+}
 
 /* What halves leave of the chosen. */
 static void keep_rounding(const struct tsi_call *call, const struct tsi_chosen *chosen, size_t k,
@@ -156,35 +158,46 @@ static uint32_t hear_values(const struct tsi_call *call, const uint8_t *values, 
     return call->kernel->add_f32(value, values + sizeof(float) * first, count);
 }
 
-static void add_batch(const struct batch *batch, float *out)
+static void add_batch(const struct tsi_batch *batch, float *out)
 {
     for (size_t i = 0; i < batch->count; i++)
         out[batch->index[i]] += batch->value[i];
 }
 
-/* Decodes the next elements and asks for the lines they will be added to. */
-static terse_status next_batch(struct hearing *hearing, size_t part, struct batch *batch)
+static terse_status open_section(const struct tsi_call *call, const uint8_t *section, size_t len,
+                                 size_t *used, struct tsi_entries *out, terse_fault *fault)
 {
-    const struct tsi_call *const call = hearing->call;
-    struct tsi_index_reader *const reader = &hearing->reader[part];
+    const size_t k = k_of(call->param, call->piece);
+    const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
+    *used = shape.len + k * value_len(call->param);
+    out->values = section + shape.len;
+    const terse_status status = tsi_section_len(len, *used, fault);
+    return status == TERSE_OK ? tsi_index_open(&shape, section, &out->reader, fault) : status;
+}
+
+/* The next elements and their values; asks for the lines of `soon` that they lead to. */
+static terse_status next_batch(const struct tsi_call *call, struct tsi_index_reader *reader,
+                               const uint8_t *values, const float *soon, struct tsi_batch *batch,
+                               terse_fault *fault)
+{
     const size_t first = reader->done;
     const size_t left = reader->done_end - first;
-    batch->count = left < BATCH ? left : BATCH;
-    if (hear_values(call, hearing->values, first, batch->count, batch->value))
-        return tsi_fail(&hearing->fault[part], TERSE_BAD_FRAME,
-                        reader->shape.len + first * value_len(call->param),
+    batch->count = left < TSI_BATCH ? left : TSI_BATCH;
+    if (hear_values(call, values, first, batch->count, batch->value))
+        return tsi_fail(fault, TERSE_BAD_FRAME, reader->shape.len + first * value_len(call->param),
                         "a value is not finite");
-    return tsi_index_next(reader, batch->count, hearing->out, batch->index, &hearing->fault[part]);
+    return tsi_index_next(reader, batch->count, soon, batch->index, fault);
 }
 
 static void hear_part(void *context, size_t part)
 {
     struct hearing *const hearing = context;
-    const struct tsi_index_reader *const reader = &hearing->reader[part];
-    struct batch batch[2] = {{.count = 0}, {.count = 0}};
+    struct tsi_index_reader *const reader = &hearing->reader[part];
+    struct tsi_batch batch[2] = {{.count = 0}, {.count = 0}};
     terse_status status = TERSE_OK;
     for (size_t turn = 0; reader->done < reader->done_end && status == TERSE_OK; turn ^= 1) {
-        status = next_batch(hearing, part, &batch[turn]);
+        status = next_batch(hearing->call, reader, hearing->values, hearing->out, &batch[turn],
+                            &hearing->fault[part]);
         add_batch(&batch[turn ^ 1], hearing->out);
         batch[turn ^ 1].count = 0;
     }
@@ -197,20 +210,16 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
                                size_t *used, float *out, terse_fault *fault)
 {
     const size_t k = k_of(call->param, call->piece);
-    const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
     const size_t parts = k < TSI_CHUNK ? 1 : call->threads < MAX_PARTS ? call->threads : MAX_PARTS;
     struct hearing *const hearing = call->scratch;
-    struct tsi_index_reader whole;
-    *used = shape.len + k * value_len(call->param);
-    terse_status status = tsi_section_len(len, *used, fault);
-    if (status == TERSE_OK)
-        status = tsi_index_open(&shape, section, &whole, fault);
+    struct tsi_entries whole;
+    const terse_status status = open_section(call, section, len, used, &whole, fault);
     if (status != TERSE_OK)
         return status;
     hearing->call = call;
-    hearing->values = section + shape.len;
+    hearing->values = whole.values;
     hearing->out = out;
-    tsi_index_split(&whole, parts, hearing->reader);
+    tsi_index_split(&whole.reader, parts, hearing->reader);
     tsi_each_part(call->threads, parts, hear_part, hearing);
     for (size_t p = 0; p < parts; p++) {
         if (hearing->status[p] == TERSE_OK)
@@ -222,55 +231,17 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     return tsi_index_joined(hearing->reader, parts, fault);
 }
 
-/* ---- what was said ---- */
+/* ---- entry by entry ---- */
 
-size_t tsi_topk_total(const terse_codec *codec)
+static size_t entries_of(const double *param, const struct tsi_piece *piece)
 {
-    size_t total = 0;
-    for (uint32_t i = 0; i < codec->piece_count; i++)
-        if (codec->piece[i].count > 0 && !codec->piece[i].plain)
-            total += k_of(codec->param, &codec->piece[i]);
-    return total;
+    return k_of(param, piece);
 }
 
-static size_t touch(const struct tsi_call *call, const uint8_t *section,
-                    const struct tsi_toucher *toucher)
+static terse_status next(const struct tsi_call *call, struct tsi_entries *entries,
+                         struct tsi_batch *batch, terse_fault *fault)
 {
-    const size_t k = k_of(call->param, call->piece);
-    const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
-    const float *const soon = toucher->soon + call->piece->offset;
-    struct tsi_index_reader reader;
-    uint32_t batch[2][BATCH];
-    size_t before = 0; /* the batch before: its cache lines have been asked for */
-    terse_status status = tsi_index_open(&shape, section, &reader, NULL);
-    for (size_t done = 0, turn = 0; done < k && status == TERSE_OK; done += BATCH, turn ^= 1) {
-        const size_t count = k - done < BATCH ? k - done : BATCH;
-        status = tsi_index_next(&reader, count, soon, batch[turn], NULL);
-        if (before > 0)
-            toucher->touch(toucher->context, call->piece->offset, batch[turn ^ 1], before);
-        before = count;
-        if (done + count == k && status == TERSE_OK)
-            toucher->touch(toucher->context, call->piece->offset, batch[turn], before);
-    }
-    return shape.len + k * value_len(call->param);
-}
-
-void tsi_topk_values(const terse_codec *codec, const uint8_t *payload, float *value)
-{
-    struct tsi_call call = {.param = codec->param};
-    if (tsk_bound(&call.kernel, NULL) != TERSE_OK)
-        return;
-    for (uint32_t i = 0; i < codec->piece_count; i++) {
-        const struct tsi_piece *const piece = &codec->piece[i];
-        if (piece->plain) {
-            payload += piece->count * sizeof(float);
-        } else if (piece->count > 0) {
-            const size_t k = k_of(codec->param, piece);
-            payload += section_bound(codec->param, piece, 0);
-            (void)hear_values(&call, payload - k * value_len(codec->param), 0, k, value);
-            value += k;
-        }
-    }
+    return next_batch(call, &entries->reader, entries->values, NULL, batch, fault);
 }
 
 const struct terse_codec_ops tsi_codec_topk = {
@@ -283,7 +254,11 @@ const struct terse_codec_ops tsi_codec_topk = {
     .param_count = 2,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
+    .notes_len = notes_len,
+    .notice = notice,
     .encode = encode,
     .decode_add = decode_add,
-    .touch = touch,
+    .entries = entries_of,
+    .open = open_section,
+    .next = next,
 };

@@ -107,10 +107,20 @@ static struct tsi_call call_of(const struct walk *walk, uint32_t number)
         .threads = codec->threads,
         .scratch = codec->memory,
         .state = codec->memory + codec->state_at[number],
+        .notes = codec->notes ? codec->notes + codec->notes_at[number] : NULL,
         .patch = patch_of(&codec->patch, &codec->piece[number]),
         .rule = codec->rule,
         .fresh = walk->fresh,
     };
+}
+
+terse_status tsi_codec_call(terse_codec *codec, const terse_draw *draw, uint32_t piece,
+                            struct tsi_call *out)
+{
+    struct walk walk = {codec, NULL, draw, 0, 0};
+    const terse_status status = tsk_bound(&walk.kernel, NULL);
+    *out = call_of(&walk, piece);
+    return status;
 }
 
 /* ---- there and back ---- */
@@ -143,17 +153,29 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     return TERSE_OK;
 }
 
+/* Has all of a piece been shown? What was noted is good for one time. */
+static int was_noticed(const terse_codec *codec, uint32_t number, const float *in)
+{
+    if (!codec->notes)
+        return 0;
+    struct tsi_noticed *const noticed = &codec->noticed[number];
+    const int all = noticed->in == in && noticed->count == codec->piece[number].count;
+    noticed->count = 0;
+    return all;
+}
+
 static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pieces,
                                   const float *in, float *take, uint8_t *payload, size_t *len)
 {
     size_t at = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
-        const struct tsi_call call = call_of(walk, i);
+        struct tsi_call call = call_of(walk, i);
         const uint64_t offset = call.piece->offset;
         const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
         size_t used = 0;
         if (!is_said(walk->codec, call.piece, walk->round))
             continue;
+        call.noticed = was_noticed(walk->codec, i, in);
         const terse_status status =
             ops->encode(&call, in + offset, take ? take + offset : NULL, payload + at, &used);
         if (status != TERSE_OK) {
@@ -199,6 +221,52 @@ terse_status tsi_codec_decode(terse_codec *codec, uint32_t round, const terse_dr
     const terse_status status = begin(&walk, codec, round, draw, pieces, out, payload, fault);
     walk.fresh = 1;
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
+}
+
+/* ---- what is shown beforehand ---- */
+
+/* The piece that an element lies in; searched from the last one shown, as neighbours come next. */
+static uint32_t piece_with(terse_codec *codec, uint64_t element)
+{
+    for (uint32_t tried = 0; tried < codec->piece_count; tried++) {
+        const struct tsi_piece *const piece = &codec->piece[codec->noticing];
+        if (element - piece->offset < piece->count) /* wraps below the offset */
+            break;
+        codec->noticing = codec->noticing + 1 < codec->piece_count ? codec->noticing + 1 : 0;
+    }
+    return codec->noticing;
+}
+
+static void notice_piece(const struct walk *walk, uint32_t number, const float *in, size_t first,
+                         size_t count)
+{
+    const struct tsi_call call = call_of(walk, number);
+    struct tsi_noticed *const noticed = &walk->codec->noticed[number];
+    if (first == 0)
+        *noticed = (struct tsi_noticed){in, 0};
+    if (noticed->in != in || noticed->count != first || call.piece->plain)
+        return;
+    const int more = walk->codec->ops->notice(&call, in + call.piece->offset, first, count);
+    noticed->count = more ? first + count : 0;
+}
+
+void tsi_codec_notice(terse_codec *codec, const terse_draw *draw, const float *in, uint64_t first,
+                      uint64_t count)
+{
+    struct walk walk = {codec, NULL, draw, 0, 0};
+    const uint64_t end = first + count;
+    if (!codec->notes || tsk_bound(&walk.kernel, NULL) != TERSE_OK)
+        return;
+    while (first < end) {
+        const uint32_t number = piece_with(codec, first);
+        const struct tsi_piece *const piece = &codec->piece[number];
+        const uint64_t at = first - piece->offset;
+        if (at >= piece->count)
+            return; /* of another bucket */
+        const uint64_t here = piece->count - at < end - first ? piece->count - at : end - first;
+        notice_piece(&walk, number, in, (size_t)at, (size_t)here);
+        first += here;
+    }
 }
 
 void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *payload,

@@ -46,6 +46,8 @@ static terse_status create_codec(struct tsi_bucket *bucket, terse_fault *fault)
     if (status == TERSE_OK && room->back_spec)
         status = tsi_codec_create(room->back_spec, room->layout, piece, pieces,
                                   &room->codec_options, &bucket->back_codec, fault);
+    if (status == TERSE_OK && tsi_codec_take_notes(bucket->codec) != TERSE_OK)
+        status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     if (status == TERSE_OK) {
         bucket->codec->rule = room->rule;
         bucket->back_codec->rule = room->rule;
@@ -402,6 +404,18 @@ static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, const st
     tsi_clock(bucket->room, station, &from);
     /* who sent nothing knows why and says so itself */
     return tsi_bucket_fail(bucket, status, tsi_part_is_void(letter->frame) ? -1 : letter->rank);
+}
+
+terse_status tsi_open(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+                      int32_t rank, const uint8_t *frame, size_t cap, const uint8_t **payload,
+                      size_t *len)
+{
+    const struct tsi_part part = part_of(bucket, pieces, draw);
+    uint64_t from = tsi_now();
+    const terse_status status =
+        tsi_part_open(bucket->codec, &part, frame, cap, payload, len, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : rank);
 }
 
 terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,

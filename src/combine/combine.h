@@ -8,6 +8,7 @@
 #include <terse/exchange.h>
 
 #include "codec/object.h"
+#include "combine/merge.h"
 #include "wire/part.h"
 
 struct tsi_bucket;
@@ -22,6 +23,10 @@ struct tsi_host {
     /* The same elements: leaves what is to be said of them in room->memory, or where room->gradient
      * points. From the bucket's first to its last, unless the combine has `runs`. */
     terse_status (*direct)(void *context, struct tsi_bucket *bucket, size_t first, size_t count);
+    /* 1: `direct` does nothing but add the gradient to room->memory. NULL: it never does. */
+    int (*adds)(void *context);
+    /* The same elements, once directed and still in the cache. */
+    void (*directed)(void *context, struct tsi_bucket *bucket, size_t first, size_t count);
     /* Takes that back, to rounding: the step is skipped after all. */
     void (*undirect)(void *context, struct tsi_bucket *bucket);
     /* As an owner: makes of the sum of what was said about a piece, in room->sum, what is said
@@ -30,7 +35,8 @@ struct tsi_host {
                         const struct tsi_piece *piece);
     /* All have agreed: uses the answer of this bucket, room->sum / parts. */
     void (*commit)(void *context, struct tsi_bucket *bucket, float parts);
-    /* 1: commit looks only where a sparse answer is not 0, and leaves 0 there. */
+    /* 1: commit looks only where a sparse answer is not 0, and leaves 0 there; or takes it as a
+     * list (bucket->merged). */
     int sparse;
     /* 1: commit takes an answer of signs as bits. */
     int packed;
@@ -112,10 +118,11 @@ struct tsi_bucket {
     terse_request request;
     terse_sum sum; /* reduce */
     float *sum_scratch;
-    uint8_t *tied;            /* vote: where there is no majority */
-    const uint8_t **ballot;   /* vote: the payloads of all */
-    struct tsi_union *unions; /* union */
-    struct tsi_run *run;      /* reduce: what is spoken of, ascending; NULL: everything */
+    uint8_t *tied;             /* vote: where there is no majority */
+    const uint8_t **ballot;    /* vote: the payloads of all */
+    struct tsi_union *unions;  /* union */
+    struct tsi_merged *merged; /* gather: the answer, where the host takes it as a list; or NULL */
+    struct tsi_run *run;       /* reduce: what is spoken of, ascending; NULL: everything */
     uint32_t run_count;
     uint32_t round;
     size_t next_move;
@@ -205,6 +212,10 @@ TERSE_CHECK terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces p
 TERSE_CHECK terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces,
                                         terse_draw draw, int32_t rank, const uint8_t *frame,
                                         size_t cap, float *out, int station);
+/* Opens that frame: the payload lies in it. */
+TERSE_CHECK terse_status tsi_open(struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                                  terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
+                                  const uint8_t **payload, size_t *len);
 /* As an owner, says its pieces of `in` back, taking from `take` where that is not NULL. */
 TERSE_CHECK terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *take,
                                       uint8_t *frame);

@@ -1,5 +1,7 @@
 /* gather: everybody hears everybody, in rank order. Exact for sparse payloads (the union comes
  * back); K-1 payloads per worker, so for small groups or small payloads. */
+#include <stdlib.h>
+
 #include "combine/combine.h"
 
 static const char *refuses(const terse_codec_about *codec)
@@ -9,7 +11,20 @@ static const char *refuses(const terse_codec_about *codec)
 
 static terse_status create(struct tsi_bucket *bucket)
 {
+    const struct tsi_room *const room = bucket->room;
+    if (room->host && room->host->sparse && bucket->codec->ops->next) {
+        bucket->merged = calloc(1, sizeof *bucket->merged);
+        if (!bucket->merged || !tsi_merged_create(bucket->merged, bucket->codec, room->workers))
+            return TERSE_NO_MEMORY;
+    }
     return tsi_mail_create(bucket, &bucket->back, 1);
+}
+
+static void destroy(struct tsi_bucket *bucket)
+{
+    if (bucket->merged)
+        tsi_merged_destroy(bucket->merged);
+    free(bucket->merged);
 }
 
 static terse_status post(struct tsi_bucket *bucket)
@@ -25,10 +40,35 @@ static terse_status wait(struct tsi_bucket *bucket)
     return tsi_mail_wait(bucket);
 }
 
+/* Where all elements together are few, they are listed instead of added to room->sum. */
+static terse_status merge(struct tsi_bucket *bucket)
+{
+    struct tsi_room *const room = bucket->room;
+    const struct tsi_pieces all = bucket->owned[room->rank];
+    terse_status status = TERSE_OK;
+    int32_t blamed = -1;
+    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
+        struct tsi_voice *const voice = &bucket->merged->voice[r];
+        terse_draw draw = room->draw;
+        draw.worker = r;
+        status = tsi_open(bucket, all, draw, (int32_t)r, bucket->back.recv_at[r],
+                          bucket->back.recv_cap[r], &voice->payload, &voice->len);
+    }
+    uint64_t from = tsi_now();
+    if (status != TERSE_OK || all.count == 0)
+        return status;
+    status = tsi_merge(bucket->merged, bucket->codec, &room->draw, room->workers, &blamed,
+                       &bucket->fault);
+    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    return tsi_bucket_fail(bucket, status, blamed);
+}
+
 static terse_status finish(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
     terse_status status = TERSE_OK;
+    if (bucket->merged)
+        return merge(bucket);
     uint64_t from = tsi_now();
     tsi_clear_sum(bucket);
     tsi_clock(room, TERSE_STATION_DECODE, &from);
@@ -73,6 +113,7 @@ const struct tsi_combine_ops tsi_combine_gather = {
     .mean = 1,
     .refuses = refuses,
     .create = create,
+    .destroy = destroy,
     .move = {post, tsi_send_back, wait, finish},
     .undo = undo,
     .touch = touch,

@@ -57,6 +57,13 @@ terse_status tsi_step_move(const terse_exchange *exchange, struct tsi_bucket *bu
     return tsi_is_death(status) ? status : TERSE_OK;
 }
 
+/* Is what is to be said nothing but the memory and the gradient? */
+static int adds(const struct tsi_room *room)
+{
+    const struct tsi_host *const host = room->host;
+    return room->memory && (!host || !host->direct || (host->adds && host->adds(host->context)));
+}
+
 /* Copies of the memories, so that a gradient found unfit later than others were said can still be
  * skipped without a trace. */
 static void keep(const terse_exchange *exchange, size_t first, size_t count)
@@ -86,10 +93,40 @@ struct bringing {
     struct tsi_bucket *bucket;
     int early; /* posted before all gradients were seen */
     terse_status status;
+    uint64_t from; /* on the clock */
 };
 
-/* Slice by slice, so that what is done to it meets in the cache. What comes early is kept and
- * checked on the way; from what is unfit on, nothing is directed. */
+/* The codec sees what it will have to say while that is in the cache. */
+static void show(struct bringing *to, size_t first, size_t count)
+{
+    struct tsi_room *const room = to->bucket->room;
+    tsi_clock(room, TERSE_STATION_MEMORY, &to->from);
+    tsi_codec_notice(to->bucket->codec, &room->draw, room->memory ? room->memory : room->gradient,
+                     first, count);
+    tsi_clock(room, TERSE_STATION_ENCODE, &to->from);
+}
+
+/* A slice that comes before all gradients were seen is kept and checked on the way; from what is
+ * unfit on, nothing is said, and all of it will be taken back. */
+static void bring_early(struct bringing *to, size_t first, size_t count)
+{
+    const terse_exchange *const exchange = to->exchange;
+    const struct tsi_room *const room = &exchange->room;
+    const float *const given = room->given + first;
+    uint32_t most;
+    if (adds(room)) {
+        most = to->kernel->keep_add_f32(room->memory + first, given, count,
+                                        exchange->memory_before + first);
+    } else {
+        keep(exchange, first, count);
+        most = exchange->trusted ? 0 : to->kernel->magnitude_max_f32(given, count);
+    }
+    to->bucket->unfit |= !exchange->trusted && most >= TSK_INFINITY_BITS;
+    if (!to->bucket->unfit && to->status == TERSE_OK && !adds(room))
+        to->status = direct(exchange, to->kernel, to->bucket, first, count);
+}
+
+/* Slice by slice, so that what is done to it meets in the cache. */
 static void bring_run(void *context, uint64_t first, uint64_t run)
 {
     struct bringing *const to = context;
@@ -101,12 +138,14 @@ static void bring_run(void *context, uint64_t first, uint64_t run)
     for (size_t at = (size_t)first; at < end; at += slice) {
         const size_t count = end - at < slice ? end - at : slice;
         if (to->early)
-            keep(exchange, at, count);
-        if (to->early && !exchange->trusted &&
-            to->kernel->magnitude_max_f32(room->given + at, count) >= TSK_INFINITY_BITS)
-            to->bucket->unfit = 1;
-        if (!to->bucket->unfit && to->status == TERSE_OK)
+            bring_early(to, at, count);
+        else if (to->status == TERSE_OK)
             to->status = direct(exchange, to->kernel, to->bucket, at, count);
+        if (to->status != TERSE_OK || to->bucket->unfit)
+            continue;
+        if (room->host && room->host->directed)
+            room->host->directed(room->host->context, to->bucket, at, count);
+        show(to, at, count);
     }
 }
 
@@ -115,12 +154,12 @@ static void bring(struct bringing *to, int rest)
 {
     const struct tsi_runner runner = {to, bring_run};
     struct tsi_bucket *const bucket = to->bucket;
-    uint64_t from = tsi_now();
+    to->from = tsi_now();
     if (bucket->ops->runs)
         bucket->ops->runs(bucket, rest, &runner);
     else if (!rest)
         bring_run(to, bucket->first, bucket->count);
-    tsi_clock(bucket->room, TERSE_STATION_MEMORY, &from);
+    tsi_clock(bucket->room, TERSE_STATION_MEMORY, &to->from);
     (void)tsi_bucket_fail(bucket, to->status, (int32_t)bucket->room->rank);
 }
 
@@ -129,7 +168,7 @@ static void bring(struct bringing *to, int rest)
 terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kernel,
                           struct tsi_bucket *bucket, int early)
 {
-    struct bringing to = {exchange, kernel, bucket, early, TERSE_OK};
+    struct bringing to = {exchange, kernel, bucket, early, TERSE_OK, 0};
     terse_status status = TERSE_OK;
     if (exchange->posted_count >= MAX_UNDER_WAY) {
         struct tsi_bucket *const oldest = exchange->posted[exchange->posted_count - MAX_UNDER_WAY];

@@ -166,6 +166,15 @@ static void hash_signs(void *context, uint64_t first, uint64_t count, const uint
     *hash = *hash * UINT64_C(0x9E3779B97F4A7C15) + tsi_hash64(negative, (size_t)(count + 7) / 8);
 }
 
+static void hash_entries(void *context, uint64_t base, const uint32_t *index, const float *sum,
+                         size_t count)
+{
+    uint64_t *const hash = context;
+    (void)base;
+    *hash = *hash * UINT64_C(0x9E3779B97F4A7C15) + tsi_hash64(index, count * sizeof *index);
+    *hash = *hash * UINT64_C(0x9E3779B97F4A7C15) + tsi_hash64(sum, count * sizeof *sum);
+}
+
 static uint64_t hash_answer(const terse_exchange *exchange)
 {
     uint64_t hash = 0;
@@ -173,6 +182,11 @@ static uint64_t hash_answer(const terse_exchange *exchange)
         const struct tsi_bucket *const bucket = exchange->posted[i];
         if (bucket->packed) {
             bucket->ops->signs(bucket, &(struct tsi_signer){&hash, hash_signs});
+            continue;
+        }
+        if (bucket->merged) {
+            tsi_merged_each(bucket->merged, bucket->codec,
+                            &(struct tsi_merged_taker){&hash, hash_entries});
             continue;
         }
         const uint64_t here =

@@ -60,8 +60,15 @@ struct tsk_table {
 
     /* ---- plain ---- */
 
+    /* before = memory, memory += in, in one pass. `before` goes past the caches, as it is rarely
+     * read again. Returns the largest magnitude bits of `in`. */
+    uint32_t (*keep_add_f32)(float *memory, const float *in, size_t count, float *before);
+
     /* out += payload floats. Returns 1 if one is not finite (then `out` is unspecified), else 0. */
     uint32_t (*add_f32)(float *out, const uint8_t *in, size_t count);
+
+    /* out = a - factor * b, past the caches. */
+    void (*less_f32)(const float *a, const float *b, float factor, size_t count, float *out);
 
     /* Round to nearest even into two bytes each. Return the largest magnitude bits of the input.
      * A NaN becomes quiet and keeps its sign and its upper payload bits. */

@@ -87,6 +87,9 @@ static terse_status create_buffers(terse_method *method)
     method->slots = 2 * (size_t)terse_layout_tensors(method->layout) * method->workers;
     if (method->settings.row->dynamic)
         method->bits = calloc(method->slots + 1, sizeof *method->bits);
+    if (method->options.answer && method->options.answer_kept &&
+        !tsi_blank_create(&method->blank, count))
+        return TERSE_NO_MEMORY;
     return method->settings.row->dynamic && !method->bits ? TERSE_NO_MEMORY : TERSE_OK;
 }
 
@@ -162,6 +165,15 @@ static terse_status quantize_weights(terse_method *method, struct tsi_bucket *bu
     return status;
 }
 
+/* How many elements a worker speaks of at most, without plain tensors. */
+static size_t said_most(const terse_codec *codec)
+{
+    size_t most = 0;
+    for (uint32_t i = 0; i < codec->piece_count; i++)
+        most += codec->piece[i].plain ? 0 : tsi_codec_entries(codec, i);
+    return most;
+}
+
 static terse_status begin(terse_method *method, terse_fault *fault)
 {
     struct tsi_bucket *bucket = NULL;
@@ -170,7 +182,7 @@ static terse_status begin(terse_method *method, terse_fault *fault)
     if (status == TERSE_OK && method->owner_x)
         status = quantize_weights(method, bucket);
     if (status == TERSE_OK && method->settings.row->posterior &&
-        !tsi_posterior_create(&method->posterior, tsi_topk_total(bucket->codec)))
+        !tsi_posterior_create(&method->posterior, said_most(bucket->codec)))
         status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     if (status == TERSE_OK)
         tsi_method_point(method);
@@ -352,6 +364,7 @@ void terse_method_destroy(terse_method *method)
     for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; i++)
         free(buffers[i]);
     tsi_posterior_destroy(&method->posterior);
+    tsi_blank_destroy(&method->blank);
     free(method->bits);
     terse_layout_destroy(method->layout);
     free(method);

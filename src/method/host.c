@@ -185,27 +185,39 @@ static void detach(const terse_method *method, size_t first, size_t count)
 static int detaches_early(const terse_method *method, const struct tsi_bucket *bucket)
 {
     return method->stations.point == TSI_POINT_DETACHED && !method->stations.local &&
-           bucket->sparse && tsi_value(method, TSI_WD) == 0;
+           (bucket->sparse || bucket->merged) && tsi_value(method, TSI_WD) == 0;
 }
 
 static terse_status direct(void *context, struct tsi_bucket *bucket, size_t first, size_t count)
 {
     terse_method *const method = context;
-    const struct tsk_table *kernel = NULL;
-    const terse_status status = tsk_bound(&kernel, NULL);
-    if (status != TERSE_OK)
-        return status;
+    (void)bucket;
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, count * sizeof(float));
     direct_elements(method, first, count, 0);
+    return TERSE_OK;
+}
+
+static int adds(void *context)
+{
+    const terse_method *const method = context;
+    const struct tsi_direct direct = direction_of(method, method->gradient, 0, 0);
+    return method->stations.direction == TSI_DIRECTION_GRADIENT && method->memory &&
+           !method->tensors && !direct.local && direct.rate == 1 && direct.scale == 1 &&
+           direct.decay == 0;
+}
+
+static void directed(void *context, struct tsi_bucket *bucket, size_t first, size_t count)
+{
+    terse_method *const method = context;
+    const struct tsk_table *kernel = NULL;
     if (detaches_early(method, bucket))
         detach(method, first, count);
     if (scores(method))
         score(method, bucket, first, count);
     bucket->room->gradient = source(method);
-    if (method->measuring)
+    if (method->measuring && tsk_bound(&kernel, NULL) == TERSE_OK)
         method->said_square += kernel->square_sum_f32(source(method) + first, count);
-    return TERSE_OK;
 }
 
 /* A step that nobody could take after all. */
@@ -235,57 +247,6 @@ static const float *own(void *context, const struct tsi_bucket *bucket,
     return method->owner_next;
 }
 
-/* ---- what was said ---- */
-
-/* The next bucket of this step in the order of the flat buffer. */
-static const struct tsi_bucket *bucket_after(const terse_exchange *exchange, uint64_t from)
-{
-    const struct tsi_bucket *next = NULL;
-    for (uint32_t i = 0; i < exchange->posted_count; i++) {
-        const struct tsi_bucket *const bucket = exchange->posted[i];
-        if (bucket->count > 0 && bucket->first >= from && (!next || bucket->first < next->first))
-            next = bucket;
-    }
-    return next;
-}
-
-/* Writes down where something was said, and what all made of it. */
-static void list_said(void *context, uint64_t base, const uint32_t *index, size_t count)
-{
-    terse_method *const method = context;
-    struct tsi_posterior *const posterior = &method->posterior;
-    const float *const sum = method->under_way->room.sum + base;
-    uint64_t *const places = posterior->index + posterior->count;
-    float *const there = posterior->sum + posterior->count;
-    for (size_t i = 0; index && i < count; i++) {
-        places[i] = base + index[i];
-        there[i] = sum[index[i]];
-    }
-    posterior->count += index ? count : 0;
-}
-
-/* Before anything is committed: a sparse commit leaves nothing of the sum. */
-static void remember_said(terse_method *method)
-{
-    const terse_exchange *const exchange = method->under_way;
-    struct tsi_posterior *const posterior = &method->posterior;
-    const struct tsi_toucher toucher = {method, list_said, exchange->room.sum};
-    const struct tsi_bucket *bucket = bucket_after(exchange, 0);
-    posterior->count = 0;
-    for (; bucket; bucket = bucket_after(exchange, bucket->first + bucket->count)) {
-        tsi_topk_values(bucket->codec, bucket->payload, posterior->before + posterior->count);
-        tsi_codec_touch(bucket->codec, &exchange->room.draw, bucket->payload, &toucher);
-    }
-}
-
-/* What was said was what is left of it more, where values are rounded. */
-static void add_left(terse_method *method)
-{
-    struct tsi_posterior *const posterior = &method->posterior;
-    for (size_t i = 0; i < posterior->count && tsi_value(method, TSI_VALUES) != 0; i++)
-        posterior->before[i] += method->memory[posterior->index[i]];
-}
-
 /* ---- update ---- */
 
 static struct tsi_update update_of(const terse_method *method, size_t first, size_t count,
@@ -311,10 +272,13 @@ static struct tsi_update update_of(const terse_method *method, size_t first, siz
     };
 }
 
+enum { AHEAD = 16 }; /* elements prefetched: about a memory latency */
+
 /* x -= lr * G where something was said, and leaves 0 there: the same bits as a pass over all. */
 struct sparse_step {
-    terse_method *method; /* whose posterior is written down on the way; NULL: nobody's */
-    size_t left;          /* elements of its own payload still to come: they come first */
+    terse_method *method;    /* whose posterior is written down on the way */
+    size_t left;             /* elements of its own payload still to come: they come first */
+    struct tsi_blank *blank; /* of an answer that is kept; else NULL */
     float *sum;
     float *weights;
     float lr;
@@ -326,10 +290,8 @@ static void step_touched(void *context, uint64_t base, const uint32_t *index, si
     struct sparse_step *const step = context;
     float *const sum = step->sum + base;
     float *const weights = step->weights + base;
-    if (step->left > 0 && index) {
-        list_said(step->method, base, index, count);
-        step->left -= count;
-    }
+    if (step->blank)
+        tsi_blank_mark(step->blank, base, index, count);
     for (size_t i = 0; i < count; i++) {
         const size_t at = index ? index[i] : i;
         weights[at] -= step->lr * (sum[at] / step->parts);
@@ -337,24 +299,48 @@ static void step_touched(void *context, uint64_t base, const uint32_t *index, si
     }
 }
 
-static void commit_touched(terse_method *method, struct tsi_bucket *bucket, float parts)
+/* Before the first sparse answer of a step: all of the buffer, or of this bucket. */
+static void clear_answer(terse_method *method, const struct tsi_bucket *bucket)
+{
+    if (!method->options.answer_kept)
+        memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+    else if (!method->cleared)
+        tsi_blank_clear(&method->blank, method->weights, method->count);
+    method->cleared = 1;
+}
+
+/* The same from a list. */
+static void step_listed(void *context, uint64_t base, const uint32_t *index, const float *sum,
+                        size_t count)
+{
+    const struct sparse_step *const step = context;
+    float *const weights = step->weights + base;
+    if (step->blank)
+        tsi_blank_mark(step->blank, base, index, count);
+    for (size_t i = 0; i < count; i++) {
+        __builtin_prefetch(&weights[index[i + AHEAD < count ? i + AHEAD : i]], 1);
+        weights[index[i]] -= step->lr * (sum[i] / step->parts);
+    }
+}
+
+static void commit_sparse(terse_method *method, struct tsi_bucket *bucket, float parts)
 {
     const int inside = method->stations.unit == TSI_UNIT_WEIGHT;
     const float outer = method->stations.local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
-    struct sparse_step step = {.method = method,
-                               .sum = bucket->room->sum,
+    struct sparse_step step = {.sum = bucket->room->sum,
                                .weights = method->weights,
                                .lr = inside ? outer : method->lr,
                                .parts = parts};
-    if (scores(method) && !method->remembered) { /* the whole layout is one bucket */
-        step.left = tsi_topk_total(bucket->codec);
-        method->posterior.count = 0;
-        tsi_topk_values(bucket->codec, bucket->payload, method->posterior.before);
-    }
     const struct tsi_toucher toucher = {&step, step_touched, method->weights};
+    const struct tsi_merged_taker taker = {&step, step_listed};
     if (method->options.answer) { /* 0 + G: what two have spoken of is visited twice */
-        memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
+        clear_answer(method, bucket);
+        step.blank = method->options.answer_kept ? &method->blank : NULL;
         step.lr = -1;
+    }
+    if (bucket->merged) {
+        tsi_merged_each(bucket->merged, bucket->codec, &taker);
+        return;
     }
     bucket->ops->touch(bucket, &toucher);
     bucket->clean = 1;
@@ -381,18 +367,19 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
     struct tsi_update update =
         update_of(method, (size_t)bucket->first, (size_t)bucket->count, parts);
     if (bucket->packed) {
+        method->blank.known = 0;
         bucket->ops->signs(bucket, &(struct tsi_signer){method, step_signs});
         return;
     }
-    if (scores(method) && !method->remembered &&
-        (!bucket->sparse || method->under_way->posted_count > 1)) {
-        remember_said(method);
+    if (scores(method) && !method->remembered) {
+        tsi_method_remember(method);
         method->remembered = 1;
     }
-    if (bucket->sparse) {
-        commit_touched(method, bucket, parts);
+    if (bucket->sparse || bucket->merged) {
+        commit_sparse(method, bucket, parts);
         return;
     }
+    method->blank.known = 0;
     if (method->options.answer) {
         const int sign = method->stations.update == TSI_UPDATE_SIGNED;
         if (update.sum != update.weights || parts != 1 || sign)
@@ -436,6 +423,15 @@ static void detach_touched(void *context, uint64_t base, const uint32_t *index, 
 {
     if (!index) /* a block */
         detach(context, (size_t)base, count);
+    for (size_t i = 0; index && i < count; i++)
+        detach(context, (size_t)(base + index[i]), 1);
+}
+
+static void detach_listed(void *context, uint64_t base, const uint32_t *index, const float *sum,
+                          size_t count)
+{
+    (void)sum;
+    detach_touched(context, base, index, count);
 }
 
 /* The point after a step: all of it, or what `direct` could not know. */
@@ -443,21 +439,28 @@ static void point_again(terse_method *method)
 {
     const terse_exchange *const exchange = method->under_way;
     const struct tsi_toucher toucher = {method, detach_touched, method->weights};
+    const struct tsi_merged_taker taker = {method, detach_listed};
     int all = 0;
     for (uint32_t i = 0; i < exchange->posted_count; i++)
         all |= !detaches_early(method, exchange->posted[i]);
     if (all)
         tsi_method_point(method);
-    for (uint32_t i = 0; i < exchange->posted_count && !all; i++)
-        exchange->posted[i]->ops->touch(exchange->posted[i], &toucher);
+    for (uint32_t i = 0; i < exchange->posted_count && !all; i++) {
+        struct tsi_bucket *const bucket = exchange->posted[i];
+        if (bucket->merged)
+            tsi_merged_each(bucket->merged, bucket->codec, &taker);
+        else
+            bucket->ops->touch(bucket, &toucher);
+    }
 }
 
 void tsi_method_settle(terse_method *method)
 {
     const terse_exchange *const exchange = method->under_way;
     if (scores(method))
-        add_left(method);
+        tsi_method_add_left(method);
     method->remembered = 0;
+    method->cleared = 0;
     if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
         tsi_method_bits_commit(method);
     if (method->stations.update == TSI_UPDATE_REPLACE) { /* of all slices of this owner */
@@ -473,6 +476,8 @@ void tsi_method_settle(terse_method *method)
 const struct tsi_host tsi_method_host = {
     .keep = keep,
     .direct = direct,
+    .adds = adds,
+    .directed = directed,
     .undirect = undirect,
     .own = own,
     .commit = commit,

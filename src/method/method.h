@@ -6,6 +6,7 @@
 #include "exchange/exchange.h"
 #include "memory/posterior.h"
 #include "method/table.h"
+#include "update/blank.h"
 #include "update/update.h"
 
 /* The stations a spec has chosen. */
@@ -67,6 +68,7 @@ struct terse_method {
     float *flat;       /* a gradient that came by tensor and is needed in one piece */
     float *deploy_sum; /* of terse_method_deploy; a group that dies may still write there */
     float *deploy_scratch;
+    struct tsi_blank blank; /* of an answer that is kept */
     struct tsi_posterior posterior;
     struct tsi_bit_rule rule;
     struct tsi_bit_record *bits; /* by role (worker, owner) and slot */
@@ -74,6 +76,7 @@ struct terse_method {
     uint64_t posterior_count; /* as saved */
     int remembered;           /* in this step: the posterior is that of its answer */
     int buckets;              /* 1: posted one by one in this step */
+    int cleared;              /* in this step: the answer that is kept was made 0 */
     /* of the step under way */
     terse_exchange *under_way;
     const float *gradient;       /* flat, */
@@ -103,6 +106,13 @@ void tsi_method_settle(terse_method *method);
 /* The point from weights and memory. */
 void tsi_method_point(terse_method *method);
 void tsi_method_point_back(terse_method *method); /* of a step that was not taken */
+
+/* said.c: RegTop-k's posterior. */
+/* All that was said in this step; before anything is committed, as a commit may leave nothing of
+ * the sum. */
+void tsi_method_remember(terse_method *method);
+/* What was said was what is left of it more, where values are rounded. */
+void tsi_method_add_left(terse_method *method);
 
 /* bits.c: DQ-SGD's rules. */
 unsigned tsi_method_bits(void *method, const struct tsi_call *call, const float *in, float norm);

@@ -59,6 +59,19 @@ static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t le
     return different;
 }
 
+size_t trial_keep_add(struct lab *lab, const struct trial *trial)
+{
+    const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
+    const struct pair memory = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
+    const struct pair before = lab_output(lab, 1, trial, trial->count, sizeof(float));
+    const uint32_t most = tsk_ref.keep_add_f32((float *)(void *)memory.ref, in, trial->count,
+                                               (float *)(void *)before.ref);
+    const uint32_t level_most = trial->level->keep_add_f32(
+        (float *)(void *)memory.level, in, trial->count, (float *)(void *)before.level);
+    return (most != level_most) + pair_floats_differ(&memory) + pair_bytes_differ(&before) +
+           (size_t)pair_around_differs(&memory) + (size_t)pair_around_differs(&before);
+}
+
 size_t trial_add(struct lab *lab, const struct trial *trial)
 {
     const size_t n = trial->count;
@@ -66,6 +79,16 @@ size_t trial_add(struct lab *lab, const struct trial *trial)
     const struct pair out = lab_output_floats(lab, 0, trial, n, FILL_ANY);
     const uint32_t ref_bad = tsk_ref.add_f32((float *)(void *)out.ref, in, n);
     return added_differ(&out, ref_bad, trial->level->add_f32((float *)(void *)out.level, in, n));
+}
+
+size_t trial_less(struct lab *lab, const struct trial *trial)
+{
+    const float *a = lab_floats(lab, 0, trial, trial->count, trial->fill);
+    const float *b = lab_floats(lab, 1, trial, trial->count, FILL_ANY);
+    const struct pair out = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
+    tsk_ref.less_f32(a, b, 0.75f, trial->count, (float *)(void *)out.ref);
+    trial->level->less_f32(a, b, 0.75f, trial->count, (float *)(void *)out.level);
+    return pair_floats_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
 size_t trial_f16_from(struct lab *lab, const struct trial *trial)

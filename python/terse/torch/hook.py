@@ -76,7 +76,7 @@ class State:
 
     def _make(self, tensors, answer: torch.Tensor) -> Method:
         return Method(self.spec, self._group, tensors, answer.data_ptr(), seed=self._seed,
-                      steps=self._steps, threads=self._threads, answer=True)
+                      steps=self._steps, threads=self._threads, answer=True, kept=True)
 
     def _whole_of(self, data: torch.Tensor) -> torch.Tensor:
         dist.all_reduce(data, group=self._carrier)

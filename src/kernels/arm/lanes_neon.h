@@ -55,6 +55,16 @@ LANE void vf_store(void *at, vf a)
     quarter_store_f32(x + 48, a.q12);
 }
 
+/* This CPU knows by itself that whole lines are written. */
+LANE void vf_store_past(void *at, vf a)
+{
+    vf_store(at, a);
+}
+
+LANE void vf_stored_past(void)
+{
+}
+
 LANE void vf_store_first(void *at, vf a, size_t n)
 {
     float all[TSK_LANES];

@@ -1,5 +1,17 @@
 #include "kernels/ref/ref.h"
 
+uint32_t tsk_ref_keep_add_f32(float *memory, const float *in, size_t count, float *before)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t magnitude = magnitude_bits(in[i]);
+        most = magnitude > most ? magnitude : most;
+        before[i] = memory[i];
+        memory[i] += in[i];
+    }
+    return most;
+}
+
 uint32_t tsk_ref_add_f32(float *out, const uint8_t *in, size_t count)
 {
     uint32_t bad = 0;
@@ -10,6 +22,12 @@ uint32_t tsk_ref_add_f32(float *out, const uint8_t *in, size_t count)
         out[i] += x;
     }
     return bad;
+}
+
+void tsk_ref_less_f32(const float *a, const float *b, float factor, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = a[i] - factor * b[i];
 }
 
 static uint16_t f16_of(float x)

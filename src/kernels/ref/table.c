@@ -6,7 +6,9 @@ const struct tsk_table tsk_ref = {
     .magnitude_sum_f32 = tsk_ref_magnitude_sum_f32,
     .square_sum_f32 = tsk_ref_square_sum_f32,
     .draw_u32 = tsk_ref_draw_u32,
+    .keep_add_f32 = tsk_ref_keep_add_f32,
     .add_f32 = tsk_ref_add_f32,
+    .less_f32 = tsk_ref_less_f32,
     .f16_from_f32 = tsk_ref_f16_from_f32,
     .bf16_from_f32 = tsk_ref_bf16_from_f32,
     .f16_add_f32 = tsk_ref_f16_add_f32,
@@ -31,12 +33,12 @@ const struct tsk_table tsk_ref = {
 
 const char *const tsk_slot_names[] = {
     "magnitude_max_f32", "magnitude_sum_f32", "square_sum_f32",    "draw_u32",
-    "add_f32",           "f16_from_f32",      "bf16_from_f32",     "f16_add_f32",
-    "bf16_add_f32",      "sign_f32",          "sign_add_f32",      "collect_f32",
-    "log_codes_f32",     "log_add_f32",       "log_take_f32",      "random_codes_f32",
-    "nearest_codes_f32", "level_add_f32",     "natural_codes_f32", "natural_add_f32",
-    "pack_codes",        "unpack_codes",      "thin_dot_f32",      "thin_sum_f32",
-    "thin_add_f32",
+    "keep_add_f32",      "add_f32",           "less_f32",          "f16_from_f32",
+    "bf16_from_f32",     "f16_add_f32",       "bf16_add_f32",      "sign_f32",
+    "sign_add_f32",      "collect_f32",       "log_codes_f32",     "log_add_f32",
+    "log_take_f32",      "random_codes_f32",  "nearest_codes_f32", "level_add_f32",
+    "natural_codes_f32", "natural_add_f32",   "pack_codes",        "unpack_codes",
+    "thin_dot_f32",      "thin_sum_f32",      "thin_add_f32",
 };
 
 const size_t tsk_slot_count = sizeof tsk_slot_names / sizeof tsk_slot_names[0];

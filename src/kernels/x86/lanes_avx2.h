@@ -78,6 +78,19 @@ LANE void vf_store(void *at, vf a)
     _mm256_storeu_ps(x + 8, a.high);
 }
 
+/* Past the caches, to a whole line; vf_stored_past makes it seen by whoever is told of it. */
+LANE void vf_store_past(void *at, vf a)
+{
+    float *x = (float *)at;
+    _mm256_stream_ps(x, a.low);
+    _mm256_stream_ps(x + 8, a.high);
+}
+
+LANE void vf_stored_past(void)
+{
+    _mm_sfence();
+}
+
 LANE void vf_store_first(void *at, vf a, size_t n)
 {
     float *x = (float *)at;

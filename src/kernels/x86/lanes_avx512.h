@@ -33,6 +33,17 @@ LANE void vf_store(void *at, vf a)
     _mm512_storeu_ps(at, a);
 }
 
+/* Past the caches, to a whole line; vf_stored_past makes it seen by whoever is told of it. */
+LANE void vf_store_past(void *at, vf a)
+{
+    _mm512_stream_ps(at, a);
+}
+
+LANE void vf_stored_past(void)
+{
+    _mm_sfence();
+}
+
 LANE void vf_store_first(void *at, vf a, size_t n)
 {
     _mm512_mask_storeu_ps(at, vm_first(n), a);
