@@ -24,6 +24,7 @@ struct list {
     uint32_t threshold; /* what is to be listed from here on */
     uint32_t most;      /* the largest score so far */
     int not_finite;
+    size_t patched; /* patches that the walk has passed */
     struct tsi_rank rank;
 };
 
@@ -227,7 +228,7 @@ static void settle_scores(const struct tsi_call *call, struct list *list, size_t
     uint32_t most = list->most;
     if (from == list->count)
         return;
-    struct patches patches = patches_from(call, list->index[from]);
+    struct patches patches = {call->patch, call->piece->offset, list->patched};
     for (size_t i = from; i < list->count; i++) {
         const float value = list->value[i];
         const uint32_t score = score_of(&patches, list->index[i], value);
@@ -238,6 +239,7 @@ static void settle_scores(const struct tsi_call *call, struct list *list, size_t
         list->score[kept] = score;
         kept += score >= list->threshold;
     }
+    list->patched = patches.at;
     list->most = most;
     list->count = kept;
 }
@@ -263,6 +265,7 @@ static void fill_list(void *context, size_t part)
     const size_t count = choice->call->piece->count;
     const size_t first = part * choice->share;
     const size_t end = first + choice->share < count ? first + choice->share : count;
+    choice->list[part].patched = patches_from(choice->call, first).at;
     fill_from(choice, &choice->list[part], first, end);
 }
 
@@ -276,6 +279,7 @@ static void empty_lists(struct choice *choice, uint32_t threshold)
         choice->list[s].most = 0;
         choice->list[s].threshold = threshold;
         choice->list[s].not_finite = 0;
+        choice->list[s].patched = 0;
     }
 }
 
@@ -325,9 +329,16 @@ static struct choice *list_now(const struct tsi_call *call, const float *in, siz
 /* Where lists start from the next time, before a choice of one list; aligned like scratch. */
 struct notes {
     _Alignas(64) uint32_t start; /* 0: nothing is known */
+    float margin;                /* by which it lies below the last k-th */
 };
 
-#define START_BELOW 0.875f /* of the last k-th: one and a half to three times as many as k */
+/* A start that was too high costs a pass over memory, one that is too low a longer list: the margin
+ * shrinks slowly while it is enough and grows at once when it was not. */
+#define FIRST_MARGIN 0.1f
+#define LEAST_MARGIN 0.02f
+#define MOST_MARGIN 0.25f
+#define SHRINK 0.98f
+#define GROW 1.5f
 
 static struct choice *noted_choice(const struct tsi_call *call)
 {
@@ -365,12 +376,19 @@ static struct choice *list_noted(const struct tsi_call *call, size_t k)
     return choice;
 }
 
-static void note_start(const struct tsi_call *call, uint32_t last)
+static void note_start(const struct tsi_call *call, uint32_t last, int enough)
 {
+    struct notes *const notes = call->notes;
     float magnitude;
     memcpy(&magnitude, &last, sizeof magnitude);
-    if (call->notes)
-        ((struct notes *)call->notes)->start = magnitude_bits(START_BELOW * magnitude);
+    if (!notes)
+        return;
+    if (notes->start == 0)
+        notes->margin = FIRST_MARGIN;
+    else if (call->noticed)
+        notes->margin *= enough ? SHRINK : GROW;
+    notes->margin = fminf(fmaxf(notes->margin, LEAST_MARGIN), MOST_MARGIN);
+    notes->start = magnitude_bits((1 - notes->margin) * magnitude);
 }
 
 terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
@@ -382,7 +400,7 @@ terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
         if (choice->list[s].not_finite)
             return TERSE_NOT_FINITE;
     rank_lists(&choice->rank, choice->list, choice->lists, choice->least, k);
-    note_start(call, choice->rank.low);
+    note_start(call, choice->rank.low, noted != NULL);
     chosen->index = choice->list[0].index;
     chosen->value = choice->list[0].value;
     keep_chosen(choice, chosen);

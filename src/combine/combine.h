@@ -22,7 +22,7 @@ struct tsi_host {
     void (*keep)(void *context, size_t first, size_t count);
     /* The same elements: leaves what is to be said of them in room->memory, or where room->gradient
      * points. From the bucket's first to its last, unless the combine has `runs`. */
-    terse_status (*direct)(void *context, struct tsi_bucket *bucket, size_t first, size_t count);
+    void (*direct)(void *context, struct tsi_bucket *bucket, size_t first, size_t count);
     /* 1: `direct` does nothing but add the gradient to room->memory. NULL: it never does. */
     int (*adds)(void *context);
     /* The same elements, once directed and still in the cache. */
@@ -33,6 +33,8 @@ struct tsi_host {
      * back. Nothing is committed yet. Returns the flat buffer it lies in. */
     const float *(*own)(void *context, const struct tsi_bucket *bucket,
                         const struct tsi_piece *piece);
+    /* While the agreement about the step travels: what does not depend on it. */
+    void (*meanwhile)(void *context);
     /* All have agreed: uses the answer of this bucket, room->sum / parts. */
     void (*commit)(void *context, struct tsi_bucket *bucket, float parts);
     /* 1: commit looks only where a sparse answer is not 0, and leaves 0 there; or takes it as a

@@ -35,11 +35,6 @@ static terse_status post(struct tsi_bucket *bucket)
     return tsi_mail_post(bucket, &bucket->back);
 }
 
-static terse_status wait(struct tsi_bucket *bucket)
-{
-    return tsi_mail_wait(bucket);
-}
-
 /* Where all elements together are few, they are listed instead of added to room->sum. */
 static terse_status merge(struct tsi_bucket *bucket)
 {
@@ -63,10 +58,13 @@ static terse_status merge(struct tsi_bucket *bucket)
     return tsi_bucket_fail(bucket, status, blamed);
 }
 
-static terse_status finish(struct tsi_bucket *bucket)
+/* Waiting belongs to it: the buckets before are heard while the last is still on its way. */
+static terse_status hear(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
-    terse_status status = TERSE_OK;
+    terse_status status = tsi_mail_wait(bucket);
+    if (status != TERSE_OK)
+        return status;
     if (bucket->merged)
         return merge(bucket);
     uint64_t from = tsi_now();
@@ -114,7 +112,7 @@ const struct tsi_combine_ops tsi_combine_gather = {
     .refuses = refuses,
     .create = create,
     .destroy = destroy,
-    .move = {post, tsi_send_back, wait, finish},
+    .move = {post, tsi_send_back, hear},
     .undo = undo,
     .touch = touch,
 };

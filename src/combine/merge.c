@@ -6,7 +6,7 @@
 #include "base/fault.h"
 #include "kernels/bind.h"
 
-#define WINDOW 32768u /* elements that are added up at a time: their sums stay in the cache */
+#define WINDOW 8192u /* elements that are added up at a time: their sums stay in the cache */
 
 /* A rank's section of the piece at hand, decoded as far as needed. */
 struct source {

@@ -76,23 +76,21 @@ static void keep(const terse_exchange *exchange, size_t first, size_t count)
 }
 
 /* What is to be said: in the memory, or where room->gradient points. */
-static terse_status direct(const terse_exchange *exchange, const struct tsk_table *kernel,
-                           struct tsi_bucket *bucket, size_t first, size_t count)
+static void direct(const terse_exchange *exchange, const struct tsk_table *kernel,
+                   struct tsi_bucket *bucket, size_t first, size_t count)
 {
     const struct tsi_room *const room = &exchange->room;
     if (room->host && room->host->direct)
-        return room->host->direct(room->host->context, bucket, first, count);
-    if (room->memory)
+        room->host->direct(room->host->context, bucket, first, count);
+    else if (room->memory)
         (void)kernel->add_f32(room->memory + first, (const uint8_t *)(room->given + first), count);
-    return TERSE_OK;
 }
 
 struct bringing {
     terse_exchange *exchange;
     const struct tsk_table *kernel;
     struct tsi_bucket *bucket;
-    int early; /* posted before all gradients were seen */
-    terse_status status;
+    int early;     /* posted before all gradients were seen */
     uint64_t from; /* on the clock */
 };
 
@@ -122,8 +120,8 @@ static void bring_early(struct bringing *to, size_t first, size_t count)
         most = exchange->trusted ? 0 : to->kernel->magnitude_max_f32(given, count);
     }
     to->bucket->unfit |= !exchange->trusted && most >= TSK_INFINITY_BITS;
-    if (!to->bucket->unfit && to->status == TERSE_OK && !adds(room))
-        to->status = direct(exchange, to->kernel, to->bucket, first, count);
+    if (!to->bucket->unfit && !adds(room))
+        direct(exchange, to->kernel, to->bucket, first, count);
 }
 
 /* Slice by slice, so that what is done to it meets in the cache. */
@@ -133,15 +131,15 @@ static void bring_run(void *context, uint64_t first, uint64_t run)
     const terse_exchange *const exchange = to->exchange;
     const struct tsi_room *const room = &exchange->room;
     const unsigned threads = room->codec_options.threads ? room->codec_options.threads : 1;
-    const size_t slice = 4 * TSI_CHUNK * threads;
+    const size_t slice = TSI_CHUNK * threads;
     const size_t end = (size_t)(first + run);
     for (size_t at = (size_t)first; at < end; at += slice) {
         const size_t count = end - at < slice ? end - at : slice;
         if (to->early)
             bring_early(to, at, count);
-        else if (to->status == TERSE_OK)
-            to->status = direct(exchange, to->kernel, to->bucket, at, count);
-        if (to->status != TERSE_OK || to->bucket->unfit)
+        else
+            direct(exchange, to->kernel, to->bucket, at, count);
+        if (to->bucket->unfit)
             continue;
         if (room->host && room->host->directed)
             room->host->directed(room->host->context, to->bucket, at, count);
@@ -160,7 +158,6 @@ static void bring(struct bringing *to, int rest)
     else if (!rest)
         bring_run(to, bucket->first, bucket->count);
     tsi_clock(bucket->room, TERSE_STATION_MEMORY, &to->from);
-    (void)tsi_bucket_fail(bucket, to->status, (int32_t)bucket->room->rank);
 }
 
 /* A group has requests for a few buckets under way; beyond, the oldest goes all its way first. How
@@ -168,7 +165,7 @@ static void bring(struct bringing *to, int rest)
 terse_status tsi_step_say(terse_exchange *exchange, const struct tsk_table *kernel,
                           struct tsi_bucket *bucket, int early)
 {
-    struct bringing to = {exchange, kernel, bucket, early, TERSE_OK, 0};
+    struct bringing to = {exchange, kernel, bucket, early, 0};
     terse_status status = TERSE_OK;
     if (exchange->posted_count >= MAX_UNDER_WAY) {
         struct tsi_bucket *const oldest = exchange->posted[exchange->posted_count - MAX_UNDER_WAY];

@@ -151,6 +151,10 @@ terse_status tsi_step_close(terse_exchange *exchange, terse_status moved, terse_
         moved = tsi_say_close(exchange, mine, why.rank, &why);
         tsi_clock(&exchange->room, TERSE_STATION_GROUP, &from);
         exchange->phase = TSI_CLOSING;
+        if (moved == TERSE_OK && exchange->room.host && exchange->room.host->meanwhile) {
+            exchange->room.host->meanwhile(exchange->room.host->context);
+            tsi_clock(&exchange->room, TERSE_STATION_UPDATE, &from);
+        }
         if (moved == TERSE_OK)
             return TERSE_OK;
     }

@@ -172,12 +172,20 @@ static void keep(void *context, size_t first, size_t count)
         memcpy(method->v_before + first, method->v + first, count * sizeof(float));
 }
 
+/* Is the answer 0 but in places? */
+static int is_sparse(const struct tsi_bucket *bucket)
+{
+    return bucket->sparse || bucket->merged;
+}
+
 /* The next point of elements, as if nothing were said of them. */
 static void detach(const terse_method *method, size_t first, size_t count)
 {
-    tsi_point_detach(method->options.threads ? method->options.threads : 1, method->weights + first,
-                     method->memory + first, (float)tsi_value(method, TSI_LAMBDA), count,
-                     method->point + first);
+    const struct tsk_table *kernel = NULL;
+    if (tsk_bound(&kernel, NULL) == TERSE_OK)
+        tsi_point_detach(kernel, method->options.threads ? method->options.threads : 1,
+                         method->weights + first, method->memory + first,
+                         (float)tsi_value(method, TSI_LAMBDA), count, method->point + first);
 }
 
 /* Where a block is said, weights and memory of all other elements are what they will be at the end
@@ -185,17 +193,16 @@ static void detach(const terse_method *method, size_t first, size_t count)
 static int detaches_early(const terse_method *method, const struct tsi_bucket *bucket)
 {
     return method->stations.point == TSI_POINT_DETACHED && !method->stations.local &&
-           (bucket->sparse || bucket->merged) && tsi_value(method, TSI_WD) == 0;
+           bucket->sparse && tsi_value(method, TSI_WD) == 0;
 }
 
-static terse_status direct(void *context, struct tsi_bucket *bucket, size_t first, size_t count)
+static void direct(void *context, struct tsi_bucket *bucket, size_t first, size_t count)
 {
     terse_method *const method = context;
     (void)bucket;
     if (method->said && !method->stations.local)
         memset(method->said + first, 0, count * sizeof(float));
     direct_elements(method, first, count, 0);
-    return TERSE_OK;
 }
 
 static int adds(void *context)
@@ -299,16 +306,6 @@ static void step_touched(void *context, uint64_t base, const uint32_t *index, si
     }
 }
 
-/* Before the first sparse answer of a step: all of the buffer, or of this bucket. */
-static void clear_answer(terse_method *method, const struct tsi_bucket *bucket)
-{
-    if (!method->options.answer_kept)
-        memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
-    else if (!method->cleared)
-        tsi_blank_clear(&method->blank, method->weights, method->count);
-    method->cleared = 1;
-}
-
 /* The same from a list. */
 static void step_listed(void *context, uint64_t base, const uint32_t *index, const float *sum,
                         size_t count)
@@ -323,6 +320,17 @@ static void step_listed(void *context, uint64_t base, const uint32_t *index, con
     }
 }
 
+/* The last answer, where it is kept, is nobody's any more: it is made 0 before the next is known.
+ */
+static void meanwhile(void *context)
+{
+    terse_method *const method = context;
+    const terse_exchange *const exchange = method->under_way;
+    if (method->options.answer && method->options.answer_kept && exchange->posted_count > 0 &&
+        is_sparse(exchange->posted[0]))
+        tsi_blank_clear(&method->blank, method->weights, method->count);
+}
+
 static void commit_sparse(terse_method *method, struct tsi_bucket *bucket, float parts)
 {
     const int inside = method->stations.unit == TSI_UNIT_WEIGHT;
@@ -334,8 +342,10 @@ static void commit_sparse(terse_method *method, struct tsi_bucket *bucket, float
     const struct tsi_toucher toucher = {&step, step_touched, method->weights};
     const struct tsi_merged_taker taker = {&step, step_listed};
     if (method->options.answer) { /* 0 + G: what two have spoken of is visited twice */
-        clear_answer(method, bucket);
-        step.blank = method->options.answer_kept ? &method->blank : NULL;
+        if (method->options.answer_kept)
+            step.blank = &method->blank;
+        else
+            memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
         step.lr = -1;
     }
     if (bucket->merged) {
@@ -375,7 +385,7 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
         tsi_method_remember(method);
         method->remembered = 1;
     }
-    if (bucket->sparse || bucket->merged) {
+    if (is_sparse(bucket)) {
         commit_sparse(method, bucket, parts);
         return;
     }
@@ -423,15 +433,6 @@ static void detach_touched(void *context, uint64_t base, const uint32_t *index, 
 {
     if (!index) /* a block */
         detach(context, (size_t)base, count);
-    for (size_t i = 0; index && i < count; i++)
-        detach(context, (size_t)(base + index[i]), 1);
-}
-
-static void detach_listed(void *context, uint64_t base, const uint32_t *index, const float *sum,
-                          size_t count)
-{
-    (void)sum;
-    detach_touched(context, base, index, count);
 }
 
 /* The point after a step: all of it, or what `direct` could not know. */
@@ -439,19 +440,13 @@ static void point_again(terse_method *method)
 {
     const terse_exchange *const exchange = method->under_way;
     const struct tsi_toucher toucher = {method, detach_touched, method->weights};
-    const struct tsi_merged_taker taker = {method, detach_listed};
     int all = 0;
     for (uint32_t i = 0; i < exchange->posted_count; i++)
         all |= !detaches_early(method, exchange->posted[i]);
     if (all)
         tsi_method_point(method);
-    for (uint32_t i = 0; i < exchange->posted_count && !all; i++) {
-        struct tsi_bucket *const bucket = exchange->posted[i];
-        if (bucket->merged)
-            tsi_merged_each(bucket->merged, bucket->codec, &taker);
-        else
-            bucket->ops->touch(bucket, &toucher);
-    }
+    for (uint32_t i = 0; i < exchange->posted_count && !all; i++)
+        exchange->posted[i]->ops->touch(exchange->posted[i], &toucher);
 }
 
 void tsi_method_settle(terse_method *method)
@@ -460,7 +455,6 @@ void tsi_method_settle(terse_method *method)
     if (scores(method))
         tsi_method_add_left(method);
     method->remembered = 0;
-    method->cleared = 0;
     if (method->bits && exchange == method->exchange[TSI_EXCHANGE_MAIN])
         tsi_method_bits_commit(method);
     if (method->stations.update == TSI_UPDATE_REPLACE) { /* of all slices of this owner */
@@ -480,5 +474,6 @@ const struct tsi_host tsi_method_host = {
     .directed = directed,
     .undirect = undirect,
     .own = own,
+    .meanwhile = meanwhile,
     .commit = commit,
 };

@@ -76,7 +76,6 @@ struct terse_method {
     uint64_t posterior_count; /* as saved */
     int remembered;           /* in this step: the posterior is that of its answer */
     int buckets;              /* 1: posted one by one in this step */
-    int cleared;              /* in this step: the answer that is kept was made 0 */
     /* of the step under way */
     terse_exchange *under_way;
     const float *gradient;       /* flat, */

@@ -1,8 +1,10 @@
 #include "point/point.h"
 
 #include "base/parallel.h"
+#include "kernels/kernels.h"
 
 struct detach {
+    const struct tsk_table *kernel;
     const float *weights;
     const float *memory;
     float *out;
@@ -12,18 +14,14 @@ struct detach {
 static void detach_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct detach *const detach = context;
-    const float *restrict const weights = detach->weights + first;
-    const float *restrict const memory = detach->memory + first;
-    float *restrict const out = detach->out + first;
-    const float lambda = detach->lambda;
     (void)chunk;
-    for (size_t i = 0; i < count; i++)
-        out[i] = weights[i] - lambda * memory[i];
+    detach->kernel->less_f32(detach->weights + first, detach->memory + first, detach->lambda, count,
+                             detach->out + first);
 }
 
-void tsi_point_detach(unsigned threads, const float *weights, const float *memory, float lambda,
-                      size_t count, float *out)
+void tsi_point_detach(const struct tsk_table *kernel, unsigned threads, const float *weights,
+                      const float *memory, float lambda, size_t count, float *out)
 {
-    struct detach detach = {weights, memory, out, lambda};
+    struct detach detach = {kernel, weights, memory, out, lambda};
     tsi_each_chunk(threads, count, detach_chunk, &detach);
 }

@@ -5,7 +5,8 @@
 #include <stddef.h>
 
 /* out = weights - lambda * memory (DEF, Xu & Huang, ICML 2022). */
-void tsi_point_detach(unsigned threads, const float *weights, const float *memory, float lambda,
-                      size_t count, float *out);
+struct tsk_table;
+void tsi_point_detach(const struct tsk_table *kernel, unsigned threads, const float *weights,
+                      const float *memory, float lambda, size_t count, float *out);
 
 #endif

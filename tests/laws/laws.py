@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "codec": {"base", "kernels", "layout"},
     "wire": {"base", "kernels", "layout"},
     "group": {"base", "kernels"},
-    "point": {"base"},
+    "point": {"base", "kernels"},
     "direction": {"base"},
     "memory": {"base"},
     "update": {"base", "kernels"},

@@ -27,7 +27,9 @@ struct crew crew_new(const struct crew_plan *plan)
                                           .steps = plan->steps,
                                           .threads = plan->threads,
                                           .compare_every = 1,
-                                          .measure_every = plan->measure_every};
+                                          .measure_every = plan->measure_every,
+                                          .answer = plan->answer,
+                                          .answer_kept = plan->answer_kept};
     terse_fault fault = {0};
     crew.count = (size_t)terse_layout_count(crew.layout);
     for (uint32_t r = 0; r < plan->workers; r++) {

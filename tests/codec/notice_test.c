@@ -1,0 +1,189 @@
+/* What a codec is shown beforehand spares it time and changes nothing it says. */
+#include <math.h>
+#include <stdio.h>
+
+#include "codec/object.h"
+#include "support/support.h"
+
+#define LARGE 70000u
+
+static const char *const specs[] = {
+    "sign",       "sign:zero=coin", "topk:keep=0.01", "topk:keep=0.3", "topk:keep=0.001,values=f16",
+    "topk:keep=1"};
+
+/* The same codec twice: one is shown everything. */
+struct pair {
+    terse_layout *layout;
+    terse_codec *codec[2];
+    float *memory[2];
+    uint8_t *payload[2];
+    size_t count;
+    size_t bound;
+};
+
+static struct pair pair_new(const char *spec, unsigned threads)
+{
+    const terse_codec_options options = {.threads = threads};
+    struct pair pair = {.layout = test_layout(LARGE)};
+    pair.count = (size_t)terse_layout_count(pair.layout);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(terse_codec_create(spec, pair.layout, &options, &pair.codec[i], NULL), 0);
+        pair.bound = terse_codec_payload_bound(pair.codec[i], 0);
+        pair.payload[i] = test_alloc(pair.bound);
+        pair.memory[i] = test_floats(pair.count);
+    }
+    assert_int_equal(tsi_codec_take_notes(pair.codec[1]), TERSE_OK);
+    return pair;
+}
+
+static void pair_free(struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        terse_codec_destroy(pair->codec[i]);
+        free(pair->payload[i]);
+        free(pair->memory[i]);
+    }
+    terse_layout_destroy(pair->layout);
+}
+
+/* All of it, in runs of any length, or of whole tiles. */
+static void show(const struct pair *pair, const terse_draw *draw, struct test_random *random)
+{
+    for (size_t at = 0; at < pair->count;) {
+        const size_t left = pair->count - at;
+        const size_t wanted = 1 + (size_t)(test_uniform(random) * 9000);
+        const size_t run = test_next(random) % 3 == 0 ? left : wanted < left ? wanted : left;
+        tsi_codec_notice(pair->codec[1], draw, pair->memory[1], at, run);
+        at += run;
+    }
+}
+
+static void said_alike(struct pair *pair, const terse_draw *draw, int takes, const char *spec)
+{
+    size_t len[2] = {0};
+    terse_status status[2];
+    for (int i = 0; i < 2; i++)
+        status[i] = (takes ? terse_codec_encode_take(pair->codec[i], 0, draw, pair->memory[i],
+                                                     pair->payload[i], pair->bound, &len[i])
+                           : terse_codec_encode(pair->codec[i], 0, draw, pair->memory[i],
+                                                pair->payload[i], pair->bound, &len[i]));
+    if (status[0] != status[1])
+        fail_msg("%s: %d without notes, %d with", spec, status[0], status[1]);
+    if (status[0] == TERSE_OK &&
+        (len[0] != len[1] || memcmp(pair->payload[0], pair->payload[1], len[0]) != 0))
+        fail_msg("%s: what was shown is said otherwise", spec);
+    assert_true(test_same_bits(pair->memory[0], pair->memory[1], pair->count));
+}
+
+/* Scores below the magnitudes of some elements, as RegTop-k has them. */
+static size_t patches(const struct pair *pair, struct test_random *random, uint64_t *index,
+                      float *score)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < pair->count; i += 1 + (size_t)(test_next(random) % 200)) {
+        index[count] = i;
+        score[count++] = fabsf(pair->memory[0][i]) * (float)test_uniform(random);
+    }
+    return count;
+}
+
+static void check(const char *spec, unsigned threads, enum test_kind kind)
+{
+    struct test_random random = {test_seed()};
+    struct pair pair = pair_new(spec, threads);
+    float *const gradient = test_floats(pair.count);
+    uint64_t *const index = test_alloc(pair.count * sizeof *index);
+    float *const score = test_floats(pair.count);
+    for (uint64_t step = 0; step < 6; step++) {
+        const terse_draw draw = {.seed = 7, .step = step};
+        test_fill(&random, kind, gradient, pair.count);
+        for (size_t i = 0; i < pair.count; i++) /* step 4 is a shock: the last k-th says nothing */
+            gradient[i] *= step == 4 ? 1e-3f : 1;
+        for (int m = 0; m < 2; m++)
+            for (size_t i = 0; i < pair.count; i++)
+                pair.memory[m][i] = (step == 4 ? 0 : 0.5f * pair.memory[m][i]) + gradient[i];
+        if (strncmp(spec, "topk", 4) == 0) {
+            const size_t count = patches(&pair, &random, index, score);
+            for (int i = 0; i < 2; i++)
+                assert_int_equal(terse_codec_patch(pair.codec[i], index, score, count), 0);
+        }
+        show(&pair, &draw, &random);
+        said_alike(&pair, &draw, step % 2 == 0 && strncmp(spec, "topk", 4) == 0, spec);
+    }
+    free(score);
+    free(index);
+    free(gradient);
+    pair_free(&pair);
+}
+
+static void what_was_shown_is_said_the_same(void **unused)
+{
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++)
+        for (int kind = 0; kind < TEST_KINDS; kind++)
+            for (unsigned threads = 1; threads <= 3; threads += 2)
+                check(specs[s], threads, (enum test_kind)kind);
+}
+
+/* Notes are of one buffer, shown in order, and good for one time. */
+static void notes_of_something_else_are_not_used(void **unused)
+{
+    const terse_draw draw = {0};
+    struct test_random random = {test_seed()};
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+        struct pair pair = pair_new(specs[s], 1);
+        float *const other = test_floats(pair.count);
+        for (int turn = 0; turn < 5; turn++) {
+            test_fill(&random, TEST_NORMAL, other, pair.count);
+            test_fill(&random, TEST_NORMAL, pair.memory[0], pair.count);
+            memcpy(pair.memory[1], pair.memory[0], pair.count * sizeof(float));
+            if (turn == 1) /* another buffer */
+                tsi_codec_notice(pair.codec[1], &draw, other, 0, pair.count);
+            if (turn == 2) /* half of it */
+                tsi_codec_notice(pair.codec[1], &draw, pair.memory[1], 0, pair.count / 2);
+            if (turn == 3) /* with a gap */
+                tsi_codec_notice(pair.codec[1], &draw, pair.memory[1], 2048, pair.count - 2048);
+            if (turn == 4) { /* and said: for other numbers it is worth nothing */
+                tsi_codec_notice(pair.codec[1], &draw, pair.memory[1], 0, pair.count);
+                said_alike(&pair, &draw, 0, specs[s]);
+                for (size_t i = 0; i < pair.count; i++)
+                    pair.memory[0][i] = pair.memory[1][i] = -other[i];
+            }
+            said_alike(&pair, &draw, 0, specs[s]);
+        }
+        free(other);
+        pair_free(&pair);
+    }
+}
+
+static void what_is_not_finite_is_refused_either_way(void **unused)
+{
+    const terse_draw draw = {0};
+    struct test_random random = {test_seed()};
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+        struct pair pair = pair_new(specs[s], 1);
+        for (int turn = 0; turn < 3; turn++) {
+            for (int i = 0; i < 2; i++) {
+                struct test_random same = random;
+                test_fill(&same, TEST_NORMAL, pair.memory[i], pair.count);
+                if (turn == 1)
+                    pair.memory[i][pair.count - 3] = NAN;
+            }
+            show(&pair, &draw, &random);
+            said_alike(&pair, &draw, 0, specs[s]);
+        }
+        pair_free(&pair);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_shown_is_said_the_same),
+        cmocka_unit_test(notes_of_something_else_are_not_used),
+        cmocka_unit_test(what_is_not_finite_is_refused_either_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+/* options.answer: what all agreed on, for an optimizer elsewhere; the same where the buffer is kept
+ * from step to step. (That it is what the method would subtract: tests/python/hook.py.) */
+#include <math.h>
+
+#include "method/crew.h"
+
+static const char *const specs[] = {
+    "topk:keep=0.01",
+    "regtopk:keep=0.02",
+    "regtopk:keep=0.02,combine=union",
+    "regtopk:keep=0.02,warmup=3",
+    "topk:keep=0.3", /* more than the places that are noted */
+    "ef:ratio=8",
+    "signsgd",
+    "dense",
+    "codec=topk:keep=0.01,values=f16,memory=residual,combine=gather"};
+
+/* A step of both with the same gradients; one gradient is not finite in step 4: all skip. */
+static void step(struct crew *plain, struct crew *kept, uint64_t number, const char *spec)
+{
+    struct crew *const both[] = {plain, kept};
+    for (int i = 0; i < 2; i++) {
+        crew_gradients(both[i], TEST_NORMAL, number);
+        if (number == 4)
+            both[i]->gradient[both[i]->workers - 1][10] = NAN;
+        assert_int_equal(terse_method_step_all(both[i]->method,
+                                               (const float *const *)both[i]->gradient,
+                                               both[i]->report, NULL),
+                         TERSE_OK);
+    }
+    assert_int_equal(kept->report[0].exchange.skipped, plain->report[0].exchange.skipped);
+    assert_int_equal(plain->report[0].exchange.skipped, number == 4 ? TERSE_NOT_FINITE : TERSE_OK);
+    for (uint32_t r = 0; r < kept->workers && number != 4; r++)
+        if (!test_same_bits(plain->weights[r], kept->weights[r], kept->count))
+            fail_msg("%s: the answer of step %d differs where it is kept", spec, (int)number);
+}
+
+static void a_kept_answer_is_the_same_answer(void **unused)
+{
+    terse_layout *const layout = test_layout(30000);
+    float *const start = test_floats((size_t)terse_layout_count(layout));
+    (void)unused;
+    for (size_t i = 0; i < (size_t)terse_layout_count(layout); i++)
+        start[i] = 7; /* nobody has made it 0 */
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+        for (uint32_t workers = 1; workers <= 3; workers++) {
+            struct crew_plan plan = {.spec = specs[s],
+                                     .workers = workers,
+                                     .layout = layout,
+                                     .start = start,
+                                     .steps = 20,
+                                     .answer = 1};
+            struct crew plain = crew_new(&plan);
+            plan.answer_kept = 1;
+            struct crew kept = crew_new(&plan);
+            for (uint64_t number = 0; number < 8; number++)
+                step(&plain, &kept, number, specs[s]);
+            crew_free(&plain);
+            crew_free(&kept);
+        }
+    }
+    free(start);
+    terse_layout_destroy(layout);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_kept_answer_is_the_same_answer)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
