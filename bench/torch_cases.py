@@ -110,9 +110,9 @@ CASES = {
     "terse-signum": (lambda rate: owns(optim.Signum, rate), 1e-4),
     "terse-def": (lambda rate: owns(optim.DEF, rate, ratio=64), 0.03),
     "terse-qadam": (lambda rate: owns(optim.QAdam, rate), 3e-4),
-    "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), 0.01),
+    "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), RATE),
     "terse-dense": (lambda rate: terse_hook("dense", rate), RATE),
-    "terse-dqsgd": (lambda rate: terse_hook("dqsgd:target=6", rate), 0.02),
+    "terse-dqsgd": (lambda rate: terse_hook("dqsgd", rate), RATE),
 }
 
 

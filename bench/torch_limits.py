@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, quantization_hooks
 
-from torch_cases import CASES, POWERSGD_DEFAULT, ddp, network, start
+from torch_cases import POWERSGD_DEFAULT, ddp, made, network, start
 
 
 def main():
@@ -17,10 +17,10 @@ def main():
     name = sys.argv[1]
     make = {"bf16": ddp(default_hooks.bf16_compress_hook),
             "quantized": ddp(quantization_hooks.quantization_pertensor_hook),
-            "powersgd": POWERSGD_DEFAULT}.get(name) or CASES[name]
+            "powersgd": POWERSGD_DEFAULT}.get(name)
     torch.manual_seed(rank)
     x, y = torch.randn(64, 784), torch.randint(0, 10, (64,))
-    case = make(network(), 100)
+    case = make(network(), 100) if make else made(name, network(), 100)
     for _ in range(8):
         case.step(x, y)
     total = torch.cat([p.detach().reshape(-1) for p in case.model.parameters()])

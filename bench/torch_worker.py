@@ -106,10 +106,34 @@ def accuracy(names, epochs, hidden, folder):
                               "seconds": time.monotonic() - began}), flush=True)
 
 
+# ---- does it always work? ----
+
+def together(names, steps, hidden):
+    """Trains on one batch with every case: the loss must fall and all ranks end alike."""
+    rank, workers = start()
+    torch.manual_seed(100 + rank)
+    x, y = torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))
+    for name in names:
+        case = made(name, network(hidden), steps)
+        losses = [float(case.step(x, y)) for _ in range(steps)]
+        with case.evaluated(), torch.no_grad():
+            mine = torch.cat([p.detach().reshape(-1) for p in case.model.parameters()])
+        first = mine.clone()
+        dist.broadcast(first, 0)
+        apart = largest(0 if torch.equal(mine, first) else 1)
+        risen = largest(0 if losses[-1] < losses[0] else 1)  # a NaN counts as risen
+        if rank == 0:
+            print(json.dumps({"case": name, "workers": workers, "steps": steps,
+                              "losses": [losses[0], losses[-1]], "risen": bool(risen),
+                              "apart": bool(apart)}), flush=True)
+
+
 def main():
     what, names = sys.argv[1], sys.argv[2].split(",")
     if what == "speed":
         speed(names, int(sys.argv[3]), float(sys.argv[4]), sizes_of(sys.argv[5]))
+    elif what == "together":
+        together(names, int(sys.argv[3]), sizes_of(sys.argv[4]))
     else:
         accuracy(names, int(sys.argv[3]), sizes_of(sys.argv[4]), sys.argv[5])
 
