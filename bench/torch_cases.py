@@ -107,7 +107,7 @@ CASES = {
     "dense": (lambda rate: ddp(rate=rate), RATE),
     "fp16": (lambda rate: ddp(default_hooks.fp16_compress_hook, rate=rate), RATE),
     "powersgd-one-bucket": (powersgd, RATE),
-    "terse-signum": (lambda rate: owns(optim.Signum, rate), 1e-4),
+    "terse-signum": (lambda rate: owns(optim.Signum, rate), 2e-4),
     "terse-def": (lambda rate: owns(optim.DEF, rate, ratio=64), 0.03),
     "terse-qadam": (lambda rate: owns(optim.QAdam, rate), 3e-4),
     "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), RATE),

@@ -1,9 +1,11 @@
 """One rank of bench/torch_peer; rank 0 prints JSON.
 
     torch_worker.py speed CASE,... REPEATS SECONDS HIDDEN
-    torch_worker.py accuracy CASE,... EPOCHS HIDDEN FOLDER"""
+    torch_worker.py accuracy CASE,... EPOCHS HIDDEN FOLDER
+    torch_worker.py together CASE,... STEPS HIDDEN"""
 
 import gzip
+import itertools
 import json
 import os
 import struct
@@ -16,6 +18,7 @@ import torch.distributed as dist
 from torch_cases import made, network, start
 
 BATCH = 64
+POOL = 64  # batches
 WARM_STEPS = 5  # DDP rebuilds its buckets after the first; terse follows two steps later
 
 
@@ -32,29 +35,36 @@ def largest(value):
     return float(tensor)
 
 
-def timed(case, x, y, steps):
+def batches(rank):
+    """Random inputs and labels, again and again; so many that no case learns them by heart:
+    gradients that vanish become denormal, and those are slow to compute with."""
+    torch.manual_seed(100 + rank)
+    pool = [(torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))) for _ in range(POOL)]
+    return itertools.cycle(pool)
+
+
+def timed(case, pool, steps):
     """(seconds, bytes this rank sent) of a step."""
     dist.barrier()
     before, began = sent_bytes(), time.monotonic()
     for _ in range(steps):
-        case.step(x, y)
+        case.step(*next(pool))
     spent = time.monotonic() - began
     return largest(spent) / steps, (sent_bytes() - before) / steps
 
 
 def speed(names, repeats, seconds, hidden):
     rank, workers = start()
-    torch.manual_seed(100 + rank)
-    x, y = torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))
+    pool = batches(rank)
     ready, steps = {}, {}
     for name in names:
         ready[name] = made(name, network(hidden), 10000)
-        timed(ready[name], x, y, WARM_STEPS)
-        steps[name] = max(1, min(10, int(seconds / timed(ready[name], x, y, 1)[0])))
+        timed(ready[name], pool, WARM_STEPS)
+        steps[name] = max(1, min(10, int(seconds / timed(ready[name], pool, 1)[0])))
     rows = {name: [] for name in names}
     for _ in range(repeats):  # one after the other, so that what else happens disturbs all alike
         for name in names:
-            rows[name].append(timed(ready[name], x, y, steps[name]))
+            rows[name].append(timed(ready[name], pool, steps[name]))
     if rank == 0:
         for name in names:
             print(json.dumps({"case": name, "workers": workers, "steps": steps[name],

@@ -46,7 +46,8 @@ static size_t lists_of(size_t count, unsigned threads)
 {
     const size_t tiles = (count + TILE - 1) / TILE;
     const size_t most = threads < MAX_LISTS ? threads : MAX_LISTS;
-    return tiles < most ? tiles : most;
+    const size_t lists = tiles < most ? tiles : most;
+    return lists > 0 ? lists : 1;
 }
 
 static size_t share_of(size_t count, size_t lists)
