@@ -55,6 +55,16 @@ def no_sync(model, steps):
     return Case(model, sgd(model))
 
 
+class InStep(Case):
+    """No communication but that nobody begins a step before all have ended the last: what being in
+    step costs by itself."""
+
+    def step(self, x, y):
+        loss = super().step(x, y)
+        dist.barrier()
+        return loss
+
+
 def ddp(hook=None, state=None, rate=RATE, **options):
     def make(model, steps):
         wrapped = DistributedDataParallel(model, **options)
@@ -103,6 +113,7 @@ def powersgd(rate):
 # Ways to train by name: made by a function(rate), and the learning rate unless another is given.
 CASES = {
     "no-sync": (lambda rate: no_sync, RATE),
+    "no-sync-in-step": (lambda rate: lambda model, steps: InStep(model, sgd(model, rate)), RATE),
     "noop": (lambda rate: ddp(does_nothing, rate=rate), RATE),
     "dense": (lambda rate: ddp(rate=rate), RATE),
     "fp16": (lambda rate: ddp(default_hooks.fp16_compress_hook, rate=rate), RATE),

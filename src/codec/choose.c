@@ -8,7 +8,7 @@
 
 #define MAX_LISTS 64u        /* a thread each */
 #define TILE ((size_t)4096)  /* elements looked at between two checks for room */
-#define SMALL ((size_t)8192) /* elements for which a guess is not worth it */
+#define SMALL ((size_t)8192) /* elements for which a guess or notes are not worth it */
 #define RUN ((size_t)16)     /* neighbours sampled together: a cache line */
 #define MIN_SAMPLE ((size_t)4096)
 #define MAX_SAMPLE ((size_t)32768)
@@ -348,7 +348,7 @@ static struct choice *noted_choice(const struct tsi_call *call)
 
 size_t tsi_choose_notes(size_t count, size_t k)
 {
-    return sizeof(struct notes) + tsi_choose_scratch(count, k, 1);
+    return sizeof(struct notes) + (count > SMALL ? tsi_choose_scratch(count, k, 1) : 0);
 }
 
 int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, size_t first,
@@ -356,7 +356,7 @@ int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, si
 {
     const struct notes *const notes = call->notes;
     struct choice *const choice = noted_choice(call);
-    if (notes->start == 0 || call->threads > 1)
+    if (notes->start == 0 || call->threads > 1 || call->piece->count <= SMALL)
         return 0;
     if (first == 0) {
         lay_out(choice, call, in, k);

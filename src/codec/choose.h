@@ -18,7 +18,7 @@ size_t tsi_choose_scratch(size_t count, size_t k, unsigned threads);
 
 /* Lists what is shown of a piece before it is chosen from, starting a little below what was just
  * enough the last time: call->notes (of tsi_choose_notes bytes) remembers. Returns 0 while nothing
- * is known of a last time. */
+ * is known of a last time, and for pieces that are small anyway. */
 size_t tsi_choose_notes(size_t count, size_t k);
 int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, size_t first,
                       size_t count);
