@@ -108,6 +108,7 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
 {
     if (!method)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
+    method->blank.known = 0;
     if (method->posterior.cap > 0)
         check_said(method);
     keep_slices(method, method->owner_x);

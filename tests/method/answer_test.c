@@ -53,8 +53,14 @@ static void a_kept_answer_is_the_same_answer(void **unused)
             struct crew plain = crew_new(&plan);
             plan.answer_kept = 1;
             struct crew kept = crew_new(&plan);
+            struct crew fresh = crew_new(&plan);
             for (uint64_t number = 0; number < 8; number++)
                 step(&plain, &kept, number, specs[s]);
+            crew_copy(&fresh, &plain); /* from the beginning, the buffers too */
+            crew_copy(&fresh, &kept);
+            for (uint64_t number = 5; number < 12; number++)
+                step(&plain, &kept, number, specs[s]);
+            crew_free(&fresh);
             crew_free(&plain);
             crew_free(&kept);
         }
