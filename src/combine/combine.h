@@ -167,8 +167,7 @@ struct tsi_combine_ops {
     void (*say_rest)(struct tsi_bucket *bucket);
     /* Puts back into the memories what the moves took. */
     void (*undo)(struct tsi_bucket *bucket);
-    /* Tells where the answer may not be 0, some elements more than once, those that this worker
-     * spoke of first; NULL: anywhere. */
+    /* Tells where the answer may not be 0, some elements more than once; NULL: anywhere. */
     void (*touch)(struct tsi_bucket *bucket, const struct tsi_toucher *toucher);
     /* Hands out an answer of signs, until the next step; NULL: answers are no signs. */
     void (*signs)(const struct tsi_bucket *bucket, const struct tsi_signer *signer);

@@ -82,12 +82,11 @@ static terse_status hear(struct tsi_bucket *bucket)
                           : tsi_check_sum(bucket, bucket->owned[room->rank]);
 }
 
-/* What anybody spoke of; this worker's own first. */
+/* What anybody spoke of. */
 static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
 {
     const struct tsi_room *const room = bucket->room;
-    for (uint32_t i = 0; i < room->workers; i++) {
-        const uint32_t r = (room->rank + i) % room->workers;
+    for (uint32_t r = 0; r < room->workers; r++) {
         terse_draw draw = room->draw;
         const uint8_t *const frame = bucket->back.recv_at[r];
         draw.worker = r;

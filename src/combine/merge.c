@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "base/fault.h"
-#include "kernels/bind.h"
 
 #define WINDOW 8192u /* elements that are added up at a time: their sums stay in the cache */
 

@@ -24,8 +24,9 @@ struct tsi_merged {
 int tsi_merged_create(struct tsi_merged *merged, const terse_codec *codec, uint32_t workers);
 void tsi_merged_destroy(struct tsi_merged *merged);
 
-/* Adds up what merged->voice says. On failure *blamed is the rank whose payload is not sound, or
- * -1: TERSE_OUT_OF_RANGE, finite parts have a sum that is not. */
+/* Adds up what merged->voice says; entries do not depend on whose draw it is. On failure *blamed is
+ * the rank whose payload is not sound, or -1: TERSE_OUT_OF_RANGE, finite parts have a sum that is
+ * not. */
 TERSE_CHECK terse_status tsi_merge(struct tsi_merged *merged, terse_codec *codec,
                                    const terse_draw *draw, uint32_t workers, int32_t *blamed,
                                    terse_fault *fault);
