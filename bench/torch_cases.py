@@ -130,6 +130,8 @@ CASES = {
 def made(name, model, steps):
     """The case NAME, or NAME@RATE."""
     name, _, rate = name.partition("@")
+    if name not in CASES:
+        sys.exit("no case '%s'; there are: %s" % (name, ", ".join(CASES)))
     make, usual = CASES[name]
     return make(float(rate) if rate else usual)(model, steps)
 
