@@ -45,6 +45,19 @@ fi
 [ "$code" -eq 0 ] && makes_sense >>"$out" 2>&1
 verdict "$?" "a dense sum over shaped links takes about the line's time and bytes"
 
+# Cubic may be forbidden inside namespaces; what was taken instead is told, and the kernel has it.
+control_is_told() {
+    local control
+    control="$(python3 -c 'import json, sys; print(json.load(sys.stdin)["congestion"])' <"$out")"
+    grep -qw -e "$control" /proc/sys/net/ipv4/tcp_available_congestion_control
+}
+[ "$code" -eq 0 ] && control_is_told
+verdict "$?" "it takes a congestion control that the kernel allows, and tells which"
+
+"${run[@]}" --congestion none-such >"$out" 2>&1
+[ "$?" -eq 77 ] && grep -q -e '--congestion none-such: .* it allows: [a-z]' "$out"
+verdict "$?" "a congestion control that is not allowed is refused by name"
+
 # Voting: a bit for a float, and the bound beside it.
 votes_make_sense() {
     python3 - "$out" <<'END'
