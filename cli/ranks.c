@@ -59,13 +59,13 @@ terse_status ranks_start(terse_group **out, terse_fault *fault)
 {
     const char *const given = getenv("TERSE_MPI_LIBRARY");
     void *library =
-        given ? dlopen(given, RTLD_NOW | RTLD_GLOBAL) : open_beside("libterse-mpi.so.0");
+        given ? dlopen(given, RTLD_NOW | RTLD_GLOBAL) : open_beside(TERSE_MPI_LIBRARY_NAME);
     if (!library && !given)
-        library = dlopen("libterse-mpi.so.0", RTLD_NOW | RTLD_GLOBAL);
+        library = dlopen(TERSE_MPI_LIBRARY_NAME, RTLD_NOW | RTLD_GLOBAL);
     if (!library) {
         (void)snprintf(fault->text, sizeof fault->text,
                        "this was started by mpirun, but %s cannot be loaded: %.100s",
-                       given ? given : "libterse-mpi.so.0", dlerror());
+                       given ? given : TERSE_MPI_LIBRARY_NAME, dlerror());
         return TERSE_UNSUPPORTED;
     }
     find(library, "terse_mpi_start", &mpi.start, sizeof mpi.start);

@@ -34,7 +34,8 @@ if(TERSE_CLI)
     file(RELATIVE_PATH bin_to_lib "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
     set_target_properties(terse_command PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
     install(TARGETS terse_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-    install(FILES "${PROJECT_SOURCE_DIR}/docs/man/terse.1"
+    configure_file("${PROJECT_SOURCE_DIR}/docs/man/terse.1" "${PROJECT_BINARY_DIR}/terse.1" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/terse.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 
@@ -52,4 +53,8 @@ if(NOT CMAKE_CROSSCOMPILING)
     install(DIRECTORY "${PROJECT_SOURCE_DIR}/python/terse"
             DESTINATION "lib/${python_name}/dist-packages"
             FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/python/_installed.py"
+         CONTENT "VERSION = \"@PROJECT_VERSION@\"\n" @ONLY)
+    install(FILES "${PROJECT_BINARY_DIR}/python/_installed.py"
+            DESTINATION "lib/${python_name}/dist-packages/terse")
 endif()

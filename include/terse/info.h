@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* "1.0.0" */
+/* "MAJOR.MINOR.PATCH". Before 1.0 another MINOR may break its callers, and the shared library of
+ * each has a name of its own. */
 TERSE_API const char *terse_version(void);
 
 /* The kernel level in use: the best this CPU has, or the one TERSE_KERNELS names

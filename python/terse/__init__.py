@@ -21,7 +21,7 @@ __all__ = ["encode", "decode", "inspect", "codecs", "version", "TerseError", "Fr
 
 
 def version() -> str:
-    """The version of the library in use: "0.1.0"."""
+    """The version of the library in use; its major and minor version are those of this package."""
     return library().version().decode()
 
 

@@ -7,6 +7,8 @@ from ctypes import c_char, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint3
 from ctypes import c_void_p
 from typing import Iterator, List, Optional
 
+from ._version import compatible, package_version, soname
+
 STATIONS = ("memory", "encode", "wire", "group", "combine", "decode", "update")
 
 
@@ -35,7 +37,8 @@ class NotFiniteError(TerseError, ValueError):
 
 
 class LibraryMissing(TerseError, ImportError):
-    """There is no libterse to load; the message says where it was looked for."""
+    """There is no libterse to load, or one of another version; the message says where it was looked
+    for, or what was found."""
 
 
 OK, BAD_ARGUMENT, BAD_SPEC, TOO_SMALL, NOT_FINITE, OUT_OF_RANGE = 0, -1, -2, -3, -4, -5
@@ -210,10 +213,10 @@ def candidates() -> Iterator[str]:
     for _ in range(4):  # PREFIX/lib/python3/dist-packages/terse -> PREFIX/lib, PREFIX/lib/<arch>
         above = os.path.dirname(above)
         for name in sorted(os.listdir(above)) if os.path.isdir(above) else []:
-            if name == "libterse.so.0" or name.endswith("-linux-gnu"):
+            if name == soname() or name.endswith("-linux-gnu"):
                 path = os.path.join(above, name)
-                yield path if name.startswith("lib") else os.path.join(path, "libterse.so.0")
-    yield "libterse.so.0"
+                yield path if name.startswith("lib") else os.path.join(path, soname())
+    yield soname()
 
 
 def _open() -> ctypes.CDLL:
@@ -231,12 +234,31 @@ def _open() -> ctypes.CDLL:
         "`make install`, or name the file in TERSE_LIBRARY. Looked at:\n  " + "\n  ".join(tried))
 
 
+def _check_version(opened: ctypes.CDLL) -> None:
+    """Refuses a library of another version than this package's, before anything else is asked."""
+    try:
+        function = opened.terse_version
+    except AttributeError:
+        raise LibraryMissing("%s is not libterse: it has no terse_version; name libterse.so in "
+                             "TERSE_LIBRARY" % opened._name) from None
+    function.restype, function.argtypes = c_char_p, ()
+    found, wanted = function().decode("utf-8", "replace"), package_version()
+    if compatible(found) != compatible(wanted):
+        raise LibraryMissing(
+            "%s is libterse %s, but the Python package in %s is terse %s: they must have the same "
+            "major and minor version. Build and install both from one source tree (`make install`), "
+            "or name a libterse %s in TERSE_LIBRARY." % (
+                os.path.normpath(opened._name), found, os.path.dirname(os.path.abspath(__file__)),
+                wanted, compatible(wanted)))
+
+
 class Library:
     """The functions of libterse, without their prefix: lib.method_step is terse_method_step."""
 
     def __init__(self) -> None:
         opened = _open()
         self.path: str = opened._name
+        _check_version(opened)
         for name, (result, arguments) in _FUNCTIONS.items():
             try:
                 function = getattr(opened, "terse_" + name)

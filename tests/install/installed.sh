@@ -23,6 +23,8 @@ install_it() {
 find_installed() {
     library="$(find "$prefix" -name 'libterse.so' -o -name 'libterse.a' | head -n 1)"
     libdir="$(dirname "$library")"
+    version="$("$prefix/bin/terse" --version | cut -d" " -f2)"
+    IFS=. read -r major minor _ <<<"$version"
     [ -f "$library" ]
 }
 
@@ -49,16 +51,34 @@ runs() {
 
 by_find_package() {
     cmake -S "$source/tests/install/consumer" -B "$work/cmake" -G Ninja \
-        -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$source/examples/roundtrip.c" &&
+        -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$source/examples/roundtrip.c" \
+        -DWANTED="$major.$minor" &&
         cmake --build "$work/cmake" && runs "$work/cmake/consumer"
+}
+
+# Before 1.0 another minor version, older or newer, is another library.
+other_versions_are_refused() {
+    local wanted
+    for wanted in "$major.$((minor - 1))" "$major.$((minor + 1))" "$((major + 1)).$minor"; do
+        ! cmake -S "$source/tests/install/consumer" -B "$work/cmake-$wanted" -G Ninja \
+            -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$source/examples/roundtrip.c" \
+            -DWANTED="$wanted" >"$work/said" 2>&1 || return 1
+        cat "$work/said"
+        grep -q "terseConfig.cmake, version: $version" "$work/said" || return 1
+    done
+}
+
+man_page_tells_version() {
+    grep -qx ".Os terse $version" "$prefix/share/man/man1/terse.1"
 }
 
 by_pkg_config() {
     local flags=(--cflags --libs) words
     [ "$kind" = shared ] || flags+=(--static)
     export PKG_CONFIG_PATH="$libdir/pkgconfig"
-    [ "$(pkg-config --modversion terse)" = "$("$prefix/bin/terse" --version | cut -d" " -f2)" ] ||
-        return 1
+    [ "$(pkg-config --modversion terse)" = "$version" ] || return 1
+    [ ! -f "$libdir/pkgconfig/terse-mpi.pc" ] ||
+        [ "$(pkg-config --modversion terse-mpi)" = "$version" ] || return 1
     eval "words=($(pkg-config "${flags[@]}" terse))" # eval: pkg-config quotes the space
     "${CC:-cc}" -std=c11 -Wall -Wextra -Wpedantic -Werror -o "$work/consumer" \
         "$source/examples/roundtrip.c" "${words[@]}" && runs "$work/consumer"
@@ -85,9 +105,15 @@ exports_only_terse() {
     grep -q '^terse_codec_create$' <<<"$symbols" && ! grep -v '^terse_' <<<"$symbols"
 }
 
+# Major and minor version: before 1.0 a library must not replace one of another minor version.
 has_soname() {
-    objdump -p "$library" | tee /dev/stderr | grep -qE 'SONAME +libterse\.so\.0$' &&
-        [ -f "$libdir/libterse.so.0" ]
+    local name="${1//./\\.}\\.$major\\.$minor"
+    objdump -p "$libdir/$1" | tee "$work/said" | grep -qE "SONAME +$name$" &&
+        [ -f "$libdir/$1.$major.$minor" ]
+}
+
+needs_this_libterse() {
+    has_soname libterse-mpi.so && grep -qE "NEEDED +libterse\.so\.$major\.$minor$" "$work/said"
 }
 
 check "installs ($kind)" install_it "${2:-}"
@@ -96,7 +122,9 @@ check "every file is there ($kind)" has_every_file
 check "nothing installed names the build folder ($kind)" names_no_build_folder "${2:-}"
 check "installed command runs ($kind)" "$prefix/bin/terse" codecs
 check "consumer by find_package ($kind)" by_find_package
+check "another version is not found by find_package ($kind)" other_versions_are_refused
 check "consumer by pkg-config ($kind)" by_pkg_config
+check "the man page tells the version ($kind)" man_page_tells_version
 if [ "$kind" = shared ]; then
     check "every header stands alone" headers_stand_alone
     if command -v c++ >/dev/null; then
@@ -105,6 +133,11 @@ if [ "$kind" = shared ]; then
         printf 'skip headers in C++: no C++ compiler here\n'
     fi
     check "exports terse_* alone" exports_only_terse
-    check "has its soname" has_soname
+    check "libterse is named after major and minor version" has_soname libterse.so
+    if [ -f "$libdir/libterse-mpi.so" ]; then
+        check "and so is libterse-mpi, which needs that libterse" needs_this_libterse
+    else
+        printf 'skip libterse-mpi is named after major and minor version: built without MPI\n'
+    fi
 fi
 exit "$bad"

@@ -57,6 +57,10 @@ INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 NOT_CODE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 UNFINISHED = re.compile(r"\b(" + "TO" + "DO|FIX" + r"ME)\b")
 MACHINE_PATH = re.compile(r"/(wo" + r"rk|ro" + r"ot|ho" + r"me)/|/tm" + r"p/build")
+# The version of the project, or what depends on it, typed by hand.
+VERSION = re.compile(r"^project\(\w+ VERSION ([0-9.]+)", re.M)
+TYPED_VERSION = (r"""(["'])\d+\.\d+\.\d+\1|libterse[\w-]*\.so\.\d|\bfind_package\(terse \d"""
+                 r"""|\b(?:lib)?terse(?:-mpi)? v?\d+\.\d+|^version\s*=\s*["']\d""")
 CODE_ENDINGS = (".c", ".h", ".py", ".sh")
 
 
@@ -221,6 +225,18 @@ def no_machine_paths(files):
     return matches(files, MACHINE_PATH)
 
 
+def version_is_written_once(files):
+    """In the first line of the build; whatever else tells it gets it from there."""
+    found = VERSION.search(read("CMakeLists.txt")) if "CMakeLists.txt" in files else None
+    if not found:
+        yield "CMakeLists.txt: no project(NAME VERSION ...)"
+        return
+    typed = re.compile(r"%s|(?<![\d.])%s(?![\d.])" % (TYPED_VERSION, re.escape(found.group(1))), re.M)
+    yield from matches([path for path in files if path != "CMakeLists.txt"], typed)
+    if len(typed.findall(read("CMakeLists.txt"))) > 1:
+        yield "CMakeLists.txt: the version is there twice"
+
+
 def sources_are_listed(files):
     """In the CMakeLists.txt of its own folder, or of one above."""
     for path in files:
@@ -279,6 +295,7 @@ LAWS = (
     ("comments are /* blocks */", comments_are_blocks),
     ("nothing is left unfinished", nothing_is_unfinished),
     ("no path of one machine", no_machine_paths),
+    ("the version is written in CMakeLists.txt alone", version_is_written_once),
     ("every source file is in a CMakeLists.txt", sources_are_listed),
     ("ARCHITECTURE.md names the folders there are", architecture_tells_the_truth),
 )

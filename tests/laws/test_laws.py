@@ -104,6 +104,17 @@ class Laws(unittest.TestCase):
     def test_machine_path(self):
         self.assertTrue(self.breaches(laws.no_machine_paths, docs__a_md="in /ho" + "me/someone\n"))
 
+    def test_version_that_is_typed_again(self):
+        law, lists = laws.version_is_written_once, "project(terse VERSION 3.1" + ".4 LANGUAGES C)\n"
+        self.assertTrue(self.breaches(law, cli__a_c="\n"))  # no version at all
+        self.assertEqual([], self.breaches(
+            law, CMakeLists_txt=lists, cli__a_c="/* 127.0.0.1, Open MPI v4.1.4, 13.1.4, 0.3 */\n"))
+        for text in ("a 3.1" + ".4 b", '"1.0' + '.0"', "libterse-mpi.so" + ".0",
+                     "find_package(terse " + "3 REQUIRED)", "needs libterse " + "2.0",
+                     "version = " + '"0"'):
+            self.assertEqual(1, len(self.breaches(law, docs__a_md=text + "\n")), text)
+        self.assertEqual(1, len(self.breaches(law, docs__a_md="\n", CMakeLists_txt=lists * 2)))
+
     def test_source_that_is_not_listed(self):
         law = laws.sources_are_listed
         self.assertTrue(self.breaches(

@@ -2,8 +2,10 @@
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import numpy
@@ -12,7 +14,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PACKAGE = os.environ.get("PYTHONPATH") or os.path.join(ROOT, "python")
 sys.path.insert(0, PACKAGE)
 import terse
-from terse import _library, _method
+from terse import _library, _method, _version
 
 
 def run(*words, **environment):
@@ -87,7 +89,39 @@ class Library(unittest.TestCase):
         libc = ctypes.CDLL(None)._name or "libc.so.6"
         done = run("-m", "terse.info", TERSE_LIBRARY=libc)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("older than this package", done.stderr)
+        self.assertIn("is not libterse", done.stderr)
+
+    def info_of_package(self, version):
+        """What `python -m terse.info` says in a package that claims to be of this version."""
+        with tempfile.TemporaryDirectory() as folder:
+            package = os.path.join(folder, "terse")
+            shutil.copytree(os.path.dirname(terse.__file__), package)
+            with open(os.path.join(package, "_installed.py"), "w", encoding="utf-8") as file:
+                file.write("VERSION = %r\n" % version)
+            done = subprocess.run([sys.executable, "-m", "terse.info"], capture_output=True,
+                                  text=True, timeout=60, cwd=folder, env=dict(
+                                      os.environ, PYTHONPATH=folder,
+                                      TERSE_LIBRARY=os.path.abspath(_library.library().path)))
+        return package, done
+
+    def test_another_version_is_refused(self):
+        found = terse.version()
+        major, minor, patch = map(int, found.split("."))
+        for wanted in ((major, minor + 1, patch), (major, minor - 1, patch), (major + 1, minor, 0)):
+            text = "%d.%d.%d" % wanted
+            package, done = self.info_of_package(text)
+            self.assertEqual((1, ""), (done.returncode, done.stdout))
+            self.assertEqual(
+                "terse: %s is libterse %s, but the Python package in %s is terse %s: they must have "
+                "the same major and minor version. Build and install both from one source tree "
+                "(`make install`), or name a libterse %d.%d in TERSE_LIBRARY.\n" % (
+                    os.path.abspath(_library.library().path), found, package, text, *wanted[:2]),
+                done.stderr)
+        done = self.info_of_package("%d.%d.%d" % (major, minor, patch + 1))[1]
+        self.assertEqual((0, ""), (done.returncode, done.stderr))
+
+    def test_the_library_is_of_the_version_of_the_project(self):
+        self.assertEqual(_version.package_version(), terse.version())
 
     def test_statuses_are_exceptions(self):
         wanted = {-1: ValueError, -2: ValueError, -4: terse.NotFiniteError, -20: terse.FrameError,
