@@ -16,12 +16,12 @@ const struct command cmd_info = {
     .name = "info",
     .summary = "what this build and this CPU can do",
     .usage = "terse info [--json]",
-    .help = "Shows version, build options, the kernel level in use, where each kernel comes from,\n"
+    .help = "Shows version, build options, the kernel set in use, where each kernel comes from,\n"
             "caches, and the environment variables that change anything.\n\n"
             "Options\n"
             "  --json   print JSON\n\n"
             "Environment\n"
-            "  TERSE_KERNELS     the kernel level to use: ref, avx2, avx512 or neon\n"
+            "  TERSE_KERNELS     the kernel set to use: ref, avx2, avx512 or neon\n"
             "  OMP_NUM_THREADS   as for every OpenMP program; --threads is stronger\n"
             "  NO_COLOR          no bold headings, even on a terminal\n",
     .run = run,
@@ -31,35 +31,35 @@ static const char *const variables[] = {"TERSE_KERNELS", "OMP_NUM_THREADS", "NO_
 
 enum { VARIABLE_COUNT = sizeof variables / sizeof variables[0], CACHE_LEVELS = 3 };
 
-static struct json *levels_json(void)
+static struct json *kernel_sets_json(void)
 {
     struct json *list = json_array();
-    terse_level_about about;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
-        struct json *level = json_object();
-        json_put_text(level, "name", about.name);
-        json_put_text(level, "needs", about.needs);
-        json_put_flag(level, "supported", about.supported != 0);
-        json_put_u64(level, "kernels", about.kernels);
-        json_append(list, level);
+    terse_kernel_set_about about;
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
+        struct json *set = json_object();
+        json_put_text(set, "name", about.name);
+        json_put_text(set, "needs", about.needs);
+        json_put_flag(set, "supported", about.supported != 0);
+        json_put_u64(set, "kernels", about.kernels);
+        json_append(list, set);
     }
     return list;
 }
 
-static void print_json(const char *level_in_use)
+static void print_json(const char *set_in_use)
 {
     struct json *top = json_object();
     json_put_text(top, "version", terse_version());
     json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "level", level_in_use);
-    json_put(top, "levels", levels_json());
-    struct json *kernels = json_object();
+    json_put_text(top, "kernels", set_in_use);
+    json_put(top, "kernel_sets", kernel_sets_json());
+    struct json *origins = json_object();
     const char *kernel;
-    const char *level;
-    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++) {
-        json_put_text(kernels, kernel, level);
+    const char *set;
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++) {
+        json_put_text(origins, kernel, set);
     }
-    json_put(top, "kernels", kernels);
+    json_put(top, "kernel_origins", origins);
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
     json_put_text(top, "cpu", cpu);
@@ -81,17 +81,17 @@ static void print_json(const char *level_in_use)
     json_print(top);
 }
 
-static int print_levels(const char *level_in_use)
+static int print_kernel_sets(const char *set_in_use)
 {
     struct table *table = table_create("lllrl");
-    static const char *const headings[] = {"level", "", "this CPU", "kernels", "needs"};
+    static const char *const headings[] = {"kernel set", "", "this CPU", "kernels", "needs"};
     for (size_t i = 0; i < 5; i++) {
         table_cell(table, "%s", headings[i]);
     }
-    terse_level_about about;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
+    terse_kernel_set_about about;
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
         table_cell(table, "%s", about.name);
-        table_cell(table, "%s", about.name == level_in_use ? "in use" : "");
+        table_cell(table, "%s", about.name == set_in_use ? "in use" : "");
         table_cell(table, "%s", about.supported ? "yes" : "no");
         table_cell(table, "%u", about.kernels);
         table_cell(table, "%s", about.needs[0] == '\0' ? "-" : about.needs);
@@ -103,12 +103,12 @@ static int print_kernels(void)
 {
     struct table *table = table_create("ll");
     table_cell(table, "kernel");
-    table_cell(table, "from level");
+    table_cell(table, "from set");
     const char *kernel;
-    const char *level;
-    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++) {
+    const char *set;
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++) {
         table_cell(table, "%s", kernel);
-        table_cell(table, "%s", level);
+        table_cell(table, "%s", set);
     }
     return table_print(table, 0);
 }
@@ -151,17 +151,17 @@ static int run(int argc, char **argv)
     if (optind < argc) {
         return say_usage("info", "'%s' is one argument too many", argv[optind]);
     }
-    const char *level;
-    terse_status status = terse_level(&level, NULL);
+    const char *set;
+    terse_status status = terse_kernel_set_name(&set, NULL);
     if (status != TERSE_OK) {
         return say_status("kernels", status, NULL);
     }
     if (as_json) {
-        print_json(level);
+        print_json(set);
         return CLI_OK;
     }
     print_machine();
-    int code = print_levels(level);
+    int code = print_kernel_sets(set);
     putchar('\n');
     return code != CLI_OK ? code : print_kernels();
 }

@@ -14,10 +14,10 @@ static int run(int argc, char **argv);
 
 const struct command cmd_methods = {
     .name = "methods",
-    .summary = "list the methods, or one with its formula, bytes and parameters",
+    .summary = "list the methods, or one with its formula, bytes and options",
     .usage = "terse methods [NAME | SPEC] [--json]",
     .help = "A method is named by a SPEC: NAME, or NAME:key=value,key=value; or composed of its\n"
-            "stations: codec=SPEC with direction=, memory=, combine=, update=. Bytes are counted\n"
+            "stages: codec=SPEC with direction=, feedback=, combine=, update=. Bytes are counted\n"
             "in one real exchange of local workers with independent gradients, one tensor of 1000 "
             "x 1000.\n\n"
             "Options\n"
@@ -26,7 +26,7 @@ const struct command cmd_methods = {
             "  terse methods\n"
             "  terse methods regtopk\n"
             "  terse methods def:ratio=256,lambda=0.5\n"
-            "  terse methods direction=momentum,memory=residual,codec=topk:keep=0.01\n",
+            "  terse methods direction=momentum,feedback=residual,codec=topk:keep=0.01\n",
     .run = run,
 };
 
@@ -45,7 +45,7 @@ struct shown {
     size_t bytes_count;
 };
 
-static double times_smaller(const struct method_bytes *bytes)
+static double compression_ratio(const struct method_bytes *bytes)
 {
     return bytes->dense / bytes->said;
 }
@@ -82,21 +82,21 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
 
 /* ---- as JSON ---- */
 
-static struct json *params_json(const struct shown *shown)
+static struct json *options_json(const struct shown *shown)
 {
-    struct json *params = json_array();
-    terse_param param;
-    for (uint32_t i = 0; i < shown->about.param_count; i++) {
-        if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
+    struct json *options = json_array();
+    terse_option option;
+    for (uint32_t i = 0; i < shown->about.option_count; i++) {
+        if (terse_method_option((uint32_t)shown->index, i, &option) == TERSE_OK) {
             struct json *object = json_object();
-            json_put_text(object, "name", param.name);
-            json_put_text(object, "range", param.range);
-            json_put_text(object, "default", param.initial);
-            json_put_text(object, "help", param.help);
-            json_append(params, object);
+            json_put_text(object, "name", option.name);
+            json_put_text(object, "range", option.range);
+            json_put_text(object, "default", option.initial);
+            json_put_text(object, "help", option.help);
+            json_append(options, object);
         }
     }
-    return params;
+    return options;
 }
 
 static struct json *bytes_json(const struct shown *shown)
@@ -105,9 +105,9 @@ static struct json *bytes_json(const struct shown *shown)
     for (size_t i = 0; i < shown->bytes_count; i++) {
         struct json *object = json_object();
         json_put_u64(object, "workers", shown->bytes[i].workers);
-        json_put_real(object, "said_bytes", shown->bytes[i].said);
+        json_put_real(object, "bytes_sent", shown->bytes[i].said);
         json_put_real(object, "dense_bytes", shown->bytes[i].dense);
-        json_put_real(object, "times_smaller", times_smaller(&shown->bytes[i]));
+        json_put_real(object, "compression_ratio", compression_ratio(&shown->bytes[i]));
         json_append(list, object);
     }
     return list;
@@ -115,15 +115,15 @@ static struct json *bytes_json(const struct shown *shown)
 
 static void put_about(struct json *object, const terse_method_about *about)
 {
-    struct json *stations = json_object();
-    json_put_text(stations, "point", about->point);
-    json_put_text(stations, "direction", about->direction);
-    json_put_text(stations, "memory", about->memory);
-    json_put_text(stations, "codec", about->codec);
-    json_put_text(stations, "combine", about->combine);
-    json_put_text(stations, "update", about->update);
+    struct json *stages = json_object();
+    json_put_text(stages, "point", about->point);
+    json_put_text(stages, "direction", about->direction);
+    json_put_text(stages, "feedback", about->feedback);
+    json_put_text(stages, "codec", about->codec);
+    json_put_text(stages, "combine", about->combine);
+    json_put_text(stages, "update", about->update);
     json_put_text(object, "summary", about->summary);
-    json_put(object, "stations", stations);
+    json_put(object, "stages", stages);
     json_put_text(object, "formula", about->formula);
     json_put_text(object, "bytes", about->bytes);
     json_put_text(object, "citation", about->citation);
@@ -136,7 +136,7 @@ static struct json *to_json(const struct shown *shown)
     json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
     if (shown->index >= 0) {
         put_about(object, &shown->about);
-        json_put(object, "params", params_json(shown));
+        json_put(object, "options", options_json(shown));
     }
     json_put_text(object, "spec", shown->complete);
     json_put_text(object, "exchange", shown->chosen);
@@ -176,20 +176,20 @@ static void print_wrapped(const char *label, const char *text)
     }
 }
 
-static int print_params(const struct shown *shown)
+static int print_options(const struct shown *shown)
 {
     struct table *table = table_create("llll");
-    static const char *const headings[] = {"parameter", "default", "range", "meaning"};
+    static const char *const headings[] = {"option", "default", "range", "meaning"};
     for (size_t i = 0; i < 4; i++) {
         table_cell(table, "%s", headings[i]);
     }
-    terse_param param;
-    for (uint32_t i = 0; i < shown->about.param_count; i++) {
-        if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
-            table_cell(table, "%s", param.name);
-            table_cell(table, "%s", param.initial);
-            table_cell(table, "%s", param.range);
-            table_cell(table, "%s", param.help);
+    terse_option option;
+    for (uint32_t i = 0; i < shown->about.option_count; i++) {
+        if (terse_method_option((uint32_t)shown->index, i, &option) == TERSE_OK) {
+            table_cell(table, "%s", option.name);
+            table_cell(table, "%s", option.initial);
+            table_cell(table, "%s", option.range);
+            table_cell(table, "%s", option.help);
         }
     }
     return table_print(table, 2);
@@ -198,7 +198,8 @@ static int print_params(const struct shown *shown)
 static int print_bytes(const struct shown *shown)
 {
     struct table *table = table_create("rrrr");
-    static const char *const headings[] = {"workers K", "bytes said", "dense f32", "times smaller"};
+    static const char *const headings[] = {"workers K", "bytes sent", "dense f32",
+                                           "compression ratio"};
     for (size_t i = 0; i < 4; i++) {
         table_cell(table, "%s", headings[i]);
     }
@@ -207,7 +208,7 @@ static int print_bytes(const struct shown *shown)
         table_cell(table, "%u", bytes->workers);
         table_cell(table, "%s", say_count((uint64_t)(bytes->said + 0.5)));
         table_cell(table, "%s", say_count((uint64_t)(bytes->dense + 0.5)));
-        table_cell(table, "%.4g", times_smaller(bytes));
+        table_cell(table, "%.4g", compression_ratio(bytes));
     }
     int code = table_print(table, 2);
     printf("  A worker's bytes in one exchange, counted: d = %d x %d, all headers within.\n",
@@ -219,11 +220,11 @@ static int print_bytes(const struct shown *shown)
     return code;
 }
 
-static void print_stations(const terse_method_about *about)
+static void print_stages(const terse_method_about *about)
 {
     print_text("point", about->point);
     print_text("direction", about->direction);
-    print_wrapped("memory", about->memory);
+    print_wrapped("feedback", about->feedback);
     print_text("codec", about->codec);
     print_text("combine", about->combine);
     print_text("update", about->update);
@@ -239,9 +240,9 @@ static int print_text_of(const struct shown *shown)
 {
     const char *name = shown->index < 0 ? "composed" : shown->about.name;
     printf("%s%s%s: %s\n\n", say_bold(stdout), name, say_plain(stdout),
-           shown->index < 0 ? "one's own, of stations" : shown->about.summary);
+           shown->index < 0 ? "one's own, of stages" : shown->about.summary);
     if (shown->index >= 0) {
-        print_stations(&shown->about);
+        print_stages(&shown->about);
     }
     print_text("complete spec", shown->complete);
     print_text("exchange", shown->chosen);
@@ -249,7 +250,7 @@ static int print_text_of(const struct shown *shown)
     int code = print_bytes(shown);
     if (shown->index >= 0 && code == CLI_OK) {
         putchar('\n');
-        code = print_params(shown);
+        code = print_options(shown);
     }
     return code;
 }
@@ -276,8 +277,8 @@ static void table_row(struct table *table, const struct shown *shown)
     table_cell(table, "%s", shown->about.name);
     table_cell(table, "%.*s", codec, shown->about.codec);
     table_cell(table, "%.*s", combine, shown->about.combine);
-    table_cell(table, "%.3g", times_smaller(&shown->bytes[0]));
-    table_cell(table, "%.3g", times_smaller(&shown->bytes[1]));
+    table_cell(table, "%.3g", compression_ratio(&shown->bytes[0]));
+    table_cell(table, "%.3g", compression_ratio(&shown->bytes[1]));
     table_cell(table, "%s", shown->about.summary);
 }
 
@@ -309,11 +310,11 @@ static int print_all(const struct method_sample *sample, int as_json)
         return CLI_OK;
     }
     int code = table_print(table, 0);
-    printf(
-        "\nx K=2, x K=8: times smaller than a dense f32 exchange of 2 and 8 workers, counted in\n"
-        "one real exchange with default parameters, one tensor of %d x %d.\n"
-        "`terse methods NAME` shows one: its formula, bytes, parameters, paper.\n",
-        METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
+    printf("\nx K=2, x K=8: compression ratio against a dense f32 exchange of 2 and 8 workers, "
+           "counted in\n"
+           "one real exchange with default options, one tensor of %d x %d.\n"
+           "`terse methods NAME` shows one: its formula, bytes, options, paper.\n",
+           METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
     return code;
 }
 

@@ -17,7 +17,7 @@ static const char *codec_name(uint8_t wire_id)
     return "unknown";
 }
 
-static double times_smaller(const struct finding *found)
+static double compression_ratio(const struct finding *found)
 {
     return (double)found->frame.count * sizeof(float) / (double)found->len;
 }
@@ -44,9 +44,9 @@ static size_t section_len(const struct finding *found, const terse_tensor *tenso
     terse_codec *codec;
     size_t len = 0;
     if (terse_layout_add(layout, "", tensor->ndim, tensor->dims) == TERSE_OK &&
-        terse_codec_open(found->frame.codec, found->frame.params, layout, NULL, &codec, NULL) ==
-            TERSE_OK) {
-        len = terse_codec_payload_bound(codec, found->frame.round);
+        terse_codec_open(found->frame.codec, found->frame.option_bytes, layout, NULL, &codec,
+                         NULL) == TERSE_OK) {
+        len = terse_codec_payload_bound(codec, found->frame.pass);
         terse_codec_destroy(codec);
     }
     terse_layout_destroy(layout);
@@ -96,7 +96,7 @@ int inspect_print(const struct finding *found)
     printf("  version      %u\n", TERSE_FRAME_VERSION);
     printf("  codec        %u, %s\n", frame->codec,
            found->codec != NULL ? terse_codec_spec(found->codec) : codec_name(frame->codec));
-    printf("  round        %u\n", frame->round);
+    printf("  pass         %u\n", frame->pass);
     printf("  step         %llu\n", (unsigned long long)frame->step);
     printf("  worker       %u\n", frame->worker);
     printf("  seed         %llu\n", (unsigned long long)frame->seed);
@@ -106,7 +106,7 @@ int inspect_print(const struct finding *found)
            frame->layout != NULL ? "included" : "not included");
     printf("  payload      %s bytes at offset %zu, %.4g bits per element\n",
            say_count(frame->payload_len), found->payload_at, bits(found));
-    printf("  smaller      %.4g times, frame against float32\n", times_smaller(found));
+    printf("  ratio        %.4g, float32 against the frame\n", compression_ratio(found));
     printf("  checks       header sound, checksum sound, payload %s\n", found->payload);
     return found->layout != NULL ? print_tensors(found) : CLI_OK;
 }
@@ -148,7 +148,7 @@ struct json *inspect_json(const struct finding *found)
     if (found->codec != NULL) {
         json_put_text(object, "spec", terse_codec_spec(found->codec));
     }
-    json_put_u64(object, "round", frame->round);
+    json_put_u64(object, "pass", frame->pass);
     json_put_u64(object, "step", frame->step);
     json_put_u64(object, "worker", frame->worker);
     json_put_u64(object, "seed", frame->seed);
@@ -158,7 +158,7 @@ struct json *inspect_json(const struct finding *found)
     json_put_flag(object, "layout_included", frame->layout != NULL);
     json_put_u64(object, "payload_bytes", frame->payload_len);
     json_put_real(object, "bits_per_element", bits(found));
-    json_put_real(object, "times_smaller", times_smaller(found));
+    json_put_real(object, "compression_ratio", compression_ratio(found));
     json_put_text(object, "payload", found->payload);
     if (found->layout != NULL) {
         json_put(object, "tensors", tensors_json(found));

@@ -80,7 +80,7 @@ static void complete(struct train_request *request, const trn_json *kept)
     whole(kept, "checkpoint_every", 0, 0, &settings->checkpoint_every);
     whole(kept, "evaluate_every", 0, 0, &settings->evaluate_every);
     real(kept, "target", 0, &settings->target);
-    real(kept, "deadline", 60, &settings->deadline);
+    real(kept, "timeout", 60, &settings->timeout);
     complete_length(kept, settings);
     if (!settings->augment && kept)
         (void)trn_json_get_flag(kept, "augment", &settings->augment);

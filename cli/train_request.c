@@ -33,7 +33,7 @@ enum {
     OPT_AUGMENT,
     OPT_THREADS,
     OPT_CODEC_THREADS,
-    OPT_DEADLINE,
+    OPT_TIMEOUT,
     OPT_JSON,
     OPT_LIVE,
     OPT_LIVE_HOST,
@@ -62,7 +62,7 @@ static const struct option options[] = {
     {"augment", no_argument, NULL, OPT_AUGMENT},
     {"threads", required_argument, NULL, OPT_THREADS},
     {"codec-threads", required_argument, NULL, OPT_CODEC_THREADS},
-    {"deadline", required_argument, NULL, OPT_DEADLINE},
+    {"timeout", required_argument, NULL, OPT_TIMEOUT},
     {"json", no_argument, NULL, OPT_JSON},
     {"live", required_argument, NULL, OPT_LIVE},
     {"live-host", required_argument, NULL, OPT_LIVE_HOST},
@@ -122,7 +122,7 @@ static int read_number(const char *command, int option, struct train_request *ou
     case OPT_THREADS: return small(command, "threads", 1, 256, &settings->threads);
     case OPT_CODEC_THREADS:
         return small(command, "codec-threads", 1, 256, &settings->codec_threads);
-    case OPT_DEADLINE: return real(command, "deadline", 0.1, 86400, &settings->deadline);
+    case OPT_TIMEOUT: return real(command, "timeout", 0.1, 86400, &settings->timeout);
     case OPT_LIVE:
         code = whole(command, "live", 0, 65535, &port);
         out->live_port = (int)port;
@@ -170,7 +170,7 @@ int train_request_read(int argc, char **argv, int compare, struct train_request 
 {
     const char *const command = compare ? "compare" : "train";
     *out = (struct train_request){.lr = -1, .live_port = -1, .seeds = 1};
-    out->settings = (struct trn_settings){.seed = TRAIN_UNSAID, .target = -1, .deadline = -1};
+    out->settings = (struct trn_settings){.seed = TRAIN_UNSAID, .target = -1, .timeout = -1};
     join_command(argc, argv, out->command, sizeof out->command);
     for (int option; (option = getopt_long(argc, argv, "qv", options, NULL)) != -1;) {
         const int code = read_option(command, option, out);
@@ -205,16 +205,16 @@ static int mentions(const char *spec, const char *key)
     return strncmp(spec, key, len) == 0 && spec[len] == '=';
 }
 
-static int has_param(const char *spec, const char *name)
+static int has_option(const char *spec, const char *name)
 {
     const size_t len = strcspn(spec, ":");
     terse_method_about about;
-    terse_param param;
+    terse_option option;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
         if (strlen(about.name) != len || strncmp(about.name, spec, len) != 0)
             continue;
-        for (uint32_t p = 0; terse_method_param(i, p, &param) == TERSE_OK; p++)
-            if (strcmp(param.name, name) == 0)
+        for (uint32_t p = 0; terse_method_option(i, p, &option) == TERSE_OK; p++)
+            if (strcmp(option.name, name) == 0)
                 return 1;
     }
     return strchr(spec, '=') && strcspn(spec, "=") < strcspn(spec, ":,");
@@ -280,7 +280,7 @@ void train_request_method(struct train_request *request, const char *method, cha
         habit += len + (habit[len] == ',');
     }
     const int plain = strncmp(spec, "dense", 5) == 0 || strncmp(spec, "adam", 4) == 0;
-    if (!plain && has_param(spec, "min") && !mentions(spec, "min"))
+    if (!plain && has_option(spec, "min") && !mentions(spec, "min"))
         add_entry(spec, cap, "min=1024");
     note[0] = '\0';
     if (strcmp(spec, method) != 0)

@@ -43,7 +43,7 @@ struct train_request {
     "  --evaluate-every N   steps; default every epoch, or ten times\n"                          \
     "  --threads N          of the network, per worker; default 1\n"                             \
     "  --codec-threads N    of codecs, per worker; default 1. Never changes a result\n"          \
-    "  --deadline S         seconds to wait for a worker; default 60\n"
+    "  --timeout S          seconds to wait for a worker; default 60\n"
 
 /* Reads the options. Returns an exit code; CLI_OK: go on. `compare` says which of the two commands
  * asks. */

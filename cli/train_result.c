@@ -37,8 +37,8 @@ int train_result_print(const struct train_request *request, const struct trn_res
     table_cell(table, "bytes a step and worker");
     table_cell(table, "%s", say_bytes(per_step(result->bytes_sent, result->steps)));
     if (result->bytes_sent) {
-        table_cell(table, "times smaller than dense");
-        table_cell(table, "%.1f", (double)result->bytes_dense / (double)result->bytes_sent);
+        table_cell(table, "compression ratio");
+        table_cell(table, "%.1f", (double)result->dense_bytes / (double)result->bytes_sent);
     }
     table_cell(table, "seconds");
     table_cell(table, "%.1f", result->seconds);
@@ -73,7 +73,7 @@ struct json *train_result_object(const struct train_request *request,
     json_put_real(object, "train_loss", result->train_loss);
     json_put_real(object, "accuracy", result->classifies ? result->accuracy : NAN); /* null */
     json_put_u64(object, "bytes_sent", result->bytes_sent);
-    json_put_u64(object, "bytes_dense", result->bytes_dense);
+    json_put_u64(object, "dense_bytes", result->dense_bytes);
     json_put_u64(object, "bytes_other", result->bytes_other);
     json_put_u64(object, "skipped", result->skipped);
     json_put_hex(object, "weights_hash", result->weights_hash);
@@ -97,8 +97,8 @@ static int code_of(terse_status status)
     switch (status) {
     case TERSE_BAD_SPEC: return CLI_USAGE;
     case TERSE_NO_MEMORY:
-    case TERSE_LATE:
-    case TERSE_BROKEN: return CLI_MACHINE; /* a disk, too */
+    case TERSE_TIMEOUT:
+    case TERSE_PEER_LOST: return CLI_MACHINE; /* a disk, too */
     default: return CLI_REFUSED;
     }
 }

@@ -14,7 +14,7 @@
 #include <terse/status.h>
 
 #define TRN_NO_FILE TERSE_BAD_ARGUMENT
-#define TRN_BAD_DISK TERSE_BROKEN
+#define TRN_BAD_DISK TERSE_PEER_LOST
 #define TRN_BAD_FILE TERSE_BAD_FRAME
 
 __attribute__((format(printf, 2, 3))) void trn_note(terse_fault *fault, const char *format, ...);

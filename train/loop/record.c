@@ -22,15 +22,15 @@ struct trn_record {
     double lr;
     double compute;
     double bits;
-    double memory_norm;
+    double residual_norm;
     double compression_error;
-    double station[TERSE_STATIONS];
+    double stage[TERSE_STAGES];
     double said;
     double dense;
 };
 
-static const char *const station_names[TERSE_STATIONS] = {"memory",  "encode", "wire",  "group",
-                                                          "combine", "decode", "update"};
+static const char *const stage_names[TERSE_STAGES] = {"direction", "encode", "wire",  "group",
+                                                      "combine",   "decode", "update"};
 
 /* ---- settings ---- */
 
@@ -57,7 +57,7 @@ trn_json *trn_record_settings(const struct trn_worker *worker)
     trn_json_put_u64(json, "parameters", worker->count);
     trn_json_put_real(json, "seconds", worker->result.seconds);
     trn_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
-    trn_json_put_u64(json, "bytes_dense", worker->result.bytes_dense);
+    trn_json_put_u64(json, "dense_bytes", worker->result.dense_bytes);
     return json;
 }
 
@@ -66,7 +66,7 @@ static trn_json *describe_run(const struct trn_worker *worker)
 {
     const struct trn_settings *const settings = worker->run->settings;
     const terse_layout *const layout = trn_net_layout(worker->net);
-    const char *level = "";
+    const char *kernels = "";
     char libraries[200];
     trn_json *const json = trn_record_settings(worker);
     trn_json *const tensors = trn_json_array();
@@ -77,12 +77,12 @@ static trn_json *describe_run(const struct trn_worker *worker)
         trn_json_put_u64(item, "count", tensor.count);
         trn_json_append(tensors, item);
     }
-    (void)!terse_level(&level, NULL);
+    (void)!terse_kernel_set_name(&kernels, NULL);
     trn_json_put_u64(json, "checkpoint_every", settings->checkpoint_every);
     trn_json_put_u64(json, "evaluate_every", settings->evaluate_every);
     trn_json_put_real(json, "target", settings->target);
-    trn_json_put_real(json, "deadline", settings->deadline);
-    trn_json_put_text(json, "cpu_level", level);
+    trn_json_put_real(json, "timeout", settings->timeout);
+    trn_json_put_text(json, "kernels", kernels);
     trn_net_libraries(libraries, sizeof libraries);
     trn_json_put_text(json, "libraries", libraries);
     trn_json_put_text(json, "spec", terse_method_spec(worker->method));
@@ -212,14 +212,14 @@ static void add_up(struct trn_record *record, const terse_method_report *report,
     record->lr = report->lr;
     record->compute += compute;
     record->bits += report->bits;
-    record->said += (double)report->exchange.said_len;
-    record->dense += (double)report->exchange.dense_len;
-    if (isfinite(report->memory_norm)) {
-        record->memory_norm = report->memory_norm;
+    record->said += (double)report->exchange.bytes_sent;
+    record->dense += (double)report->exchange.dense_bytes;
+    if (isfinite(report->residual_norm)) {
+        record->residual_norm = report->residual_norm;
         record->compression_error = report->compression_error;
     }
-    for (int i = 0; i < TERSE_STATIONS; i++)
-        record->station[i] += 1e-9 * (double)report->exchange.nanoseconds[i];
+    for (int i = 0; i < TERSE_STAGES; i++)
+        record->stage[i] += 1e-9 * (double)report->exchange.nanoseconds[i];
 }
 
 terse_status trn_record_step(struct trn_worker *worker, const terse_method_report *report,
@@ -229,24 +229,24 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     if (!record)
         return TERSE_OK;
     if (record->since == 0)
-        record->memory_norm = record->compression_error = NAN;
+        record->residual_norm = record->compression_error = NAN;
     add_up(record, report, loss, compute_seconds);
     if (record->since < record->every && worker->step < worker->steps)
         return TERSE_OK;
     const double steps = (double)record->since;
     trn_json *const line = line_of(worker, "step");
-    trn_json *const stations = trn_json_object();
+    trn_json *const stages = trn_json_object();
     trn_json_put_real(line, "loss", record->loss / steps);
     trn_json_put_real(line, "lr", record->lr);
-    trn_json_put_real(line, "bytes_said", record->said / steps);
-    trn_json_put_real(line, "bytes_dense", record->dense / steps);
+    trn_json_put_real(line, "bytes_sent", record->said / steps);
+    trn_json_put_real(line, "dense_bytes", record->dense / steps);
     trn_json_put_real(line, "bits", record->bits / steps);
-    put_known(line, "memory_norm", record->memory_norm);
+    put_known(line, "residual_norm", record->residual_norm);
     put_known(line, "compression_error", record->compression_error);
-    trn_json_put_real(stations, "compute", record->compute / steps);
-    for (int i = 0; i < TERSE_STATIONS; i++)
-        trn_json_put_real(stations, station_names[i], record->station[i] / steps);
-    trn_json_put(line, "stations", stations);
+    trn_json_put_real(stages, "compute", record->compute / steps);
+    for (int i = 0; i < TERSE_STAGES; i++)
+        trn_json_put_real(stages, stage_names[i], record->stage[i] / steps);
+    trn_json_put(line, "stages", stages);
     const struct trn_scalar scalars[] = {{"train/loss", (float)(record->loss / steps)},
                                          {"train/lr", (float)record->lr},
                                          {"bytes/said", (float)(record->said / steps)}};
@@ -255,7 +255,7 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
         status = trn_events_scalars(record->events, worker->step, scalars, 3, &worker->fault);
     record->since = 0;
     record->loss = record->compute = record->bits = record->said = record->dense = 0;
-    memset(record->station, 0, sizeof record->station);
+    memset(record->stage, 0, sizeof record->stage);
     const terse_status told = finish_line(worker, line);
     return status == TERSE_OK ? told : status;
 }
@@ -270,7 +270,7 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
     trn_json_put_real(line, "loss", evaluation->loss);
     if (worker->result.classifies)
         trn_json_put_real(line, "accuracy", evaluation->accuracy);
-    trn_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    trn_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     put_known(line, "phi_gradient", evaluation->phi_gradient);
     put_known(line, "phi_noise", evaluation->phi_noise);
     const struct trn_scalar scalars[] = {{"test/loss", (float)evaluation->loss},
@@ -306,7 +306,7 @@ static terse_status write_weights(struct trn_worker *worker)
     }
     char *const path = trn_path_join(worker->run->settings->out, "weights.safetensors");
     const terse_status status =
-        path ? trn_safetensors_write_layout(path, trn_net_layout(worker->net), worker->deployed,
+        path ? trn_safetensors_write_layout(path, trn_net_layout(worker->net), worker->eval_weights,
                                             more, tensors, worker->run->settings->model,
                                             &worker->fault)
              : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
@@ -325,7 +325,7 @@ terse_status trn_record_end(struct trn_worker *worker)
     trn_json_put_real(line, "loss", result->loss);
     if (result->classifies)
         trn_json_put_real(line, "accuracy", result->accuracy);
-    trn_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    trn_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     trn_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;
@@ -338,6 +338,6 @@ terse_status trn_record_diverged(struct trn_worker *worker)
     trn_json *const line = line_of(worker, "end");
     trn_json_put_text(line, "status", "diverged");
     trn_json_put_real(line, "loss", NAN);
-    trn_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    trn_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     return finish_line(worker, line);
 }
