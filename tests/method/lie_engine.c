@@ -102,7 +102,7 @@ static void arrived(struct engine *engine, const struct slot *slot)
     free(honest);
 }
 
-static void note(struct engine *engine, const terse_swap *swap)
+static void note(struct engine *engine, const terse_alltoallv *swap)
 {
     for (uint32_t s = 0; s < engine->ranks; s++)
         if (s != engine->rank && swap->recv_len[s] > 0 && engine->heard_count < LIE_MAX_MESSAGES)
@@ -114,7 +114,7 @@ static void note(struct engine *engine, const terse_swap *swap)
                                                                     .len = swap->recv_len[s]};
 }
 
-static terse_status post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status post(void *context, uint32_t slot, const terse_alltoallv *swap, int32_t *rank)
 {
     struct engine *const engine = context;
     struct slot *const kept = &engine->slot[slot];
@@ -129,7 +129,8 @@ static terse_status post(void *context, uint32_t slot, const terse_swap *swap, i
         note(engine, swap);
     kept->post = engine->posts++;
     engine->position++;
-    const terse_status status = terse_group_post_swap(engine->inner, swap, &kept->request, &fault);
+    const terse_status status =
+        terse_group_post_alltoallv(engine->inner, swap, &kept->request, &fault);
     *rank = fault.rank;
     return status;
 }

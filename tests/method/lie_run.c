@@ -84,7 +84,7 @@ static void *train(void *opaque)
     worker->fault.rank = -2; /* no failure leaves it so */
     worker->status = terse_group_callbacks(&lie_ops, engine, engine->rank, engine->ranks, &group);
     if (worker->status == TERSE_OK)
-        worker->status = terse_group_deadline(engine->inner, timeout);
+        worker->status = terse_group_set_timeout(engine->inner, timeout);
     if (worker->status == TERSE_OK)
         worker->status = terse_method_create(worker->scene->spec, group, layout, weights, &options,
                                              &method, &worker->fault);

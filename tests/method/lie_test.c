@@ -29,12 +29,12 @@ static const char *const compositions[] = {
     "def:ratio=8,every=2",
     "topk:keep=0.05,combine=shard",
     "topk:keep=0.02,min=100",
-    "regtopk:keep=0.05,combine=union,momentum=0.9",
-    "qadam:combine=server",
-    "dqsgd:bits=meanstd,combine=gather",
+    "regtopk:keep=0.05,combine=sparse-allreduce,momentum=0.9",
+    "qadam:combine=parameter-server",
+    "dqsgd:bits=meanstd,combine=allgather",
     "powersgd:rank=2,warmup=2",
-    "direction=adam,codec=f32,combine=reduce,wd=0.01",
-    "codec=f16,memory=residual,combine=shard",
+    "direction=adam,codec=f32,combine=allreduce,wd=0.01",
+    "codec=f16,feedback=residual,combine=shard",
 };
 
 enum { MAX_SPECS = 64, SIZES = 3 };
@@ -101,8 +101,8 @@ static int is_public(terse_status status)
     case TERSE_BAD_CHECKSUM:
     case TERSE_MISMATCH:
     case TERSE_NO_MEMORY:
-    case TERSE_LATE:
-    case TERSE_BROKEN:
+    case TERSE_TIMEOUT:
+    case TERSE_PEER_LOST:
     case TERSE_UNSUPPORTED: return 1;
     }
     return 0;
