@@ -143,21 +143,22 @@ TERSE_API TERSE_CHECK terse_status terse_group_broadcast(terse_group *group, uin
                                                          terse_fault *fault);
 TERSE_API TERSE_CHECK terse_status terse_group_barrier(terse_group *group, terse_fault *fault);
 
-/* Adds the workers' buffers, element by element in rank order 0..workers-1, into everybody's: the
- * same bits on every rank and every engine. `scratch` has room for
+/* All-reduce: adds the workers' buffers, element by element in rank order 0..workers-1, into
+ * everybody's: the same bits on every rank and every engine. `scratch` has room for
  * terse_group_allreduce_scratch(group, count) floats. NaN and infinity spread as additions do. On
- * failure `floats` holds anything. */
+ * failure `floats` holds anything. TERSE_BAD_CHECKSUM: a segment arrived damaged, the fault names
+ * its sender; the group is alive. */
 TERSE_API size_t terse_group_allreduce_scratch(const terse_group *group, size_t count);
 TERSE_API TERSE_CHECK terse_status terse_group_allreduce(terse_group *group, float *floats,
                                                          size_t count, float *scratch,
                                                          terse_fault *fault);
 
 /* The same in three calls, for a thread that drives several handles (each call for every handle,
- * then the next) or has other things to do between them: post says the slices, advance waits for
- * them, adds and says the sums, wait waits for these. Several sums may be under way. Takes up to
- * TERSE_ALLREDUCE_SEGMENTS requests. All workers use the same form for the same sum;
- * terse_group_allreduce is the faster one for large counts on slow lines. */
-#define TERSE_ALLREDUCE_SEGMENTS 32u
+ * then the next) or has other things to do between them: post sends the slices, advance waits for
+ * them, adds and sends the sums, wait waits for these. Several may be under way. Takes up to
+ * TERSE_ALLREDUCE_SEGMENTS + 1 requests. After TERSE_BAD_CHECKSUM from advance, wait is still to be
+ * called. */
+#define TERSE_ALLREDUCE_SEGMENTS 31u
 
 typedef struct terse_allreduce {
     float *floats;
@@ -166,6 +167,10 @@ typedef struct terse_allreduce {
     size_t slice;   /* floats that a rank adds */
     size_t segment; /* floats of a slice that travel together */
     uint32_t segments;
+    uint32_t largest; /* of this rank's sums, the bits of the largest magnitude */
+    uint64_t key;     /* of the checks */
+    uint64_t agreed;  /* a fold of the checks of all sums, equal on all ranks; 0 in one process */
+    terse_request checks;
     terse_request requests[TERSE_ALLREDUCE_SEGMENTS];
 } terse_allreduce;
 
@@ -174,10 +179,10 @@ TERSE_API TERSE_CHECK terse_status terse_group_allreduce_post(terse_group *group
                                                               terse_allreduce *out,
                                                               terse_fault *fault);
 TERSE_API TERSE_CHECK terse_status terse_group_allreduce_advance(terse_group *group,
-                                                                 terse_allreduce *sum,
+                                                                 terse_allreduce *allreduce,
                                                                  terse_fault *fault);
 TERSE_API TERSE_CHECK terse_status terse_group_allreduce_wait(terse_group *group,
-                                                              terse_allreduce *sum,
+                                                              terse_allreduce *allreduce,
                                                               terse_fault *fault);
 
 #ifdef __cplusplus

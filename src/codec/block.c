@@ -87,14 +87,12 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     return status;
 }
 
-static size_t touch(const struct tsi_call *call, const uint8_t *section,
-                    const struct tsi_toucher *toucher)
+static uint32_t support(const struct tsi_call *call, struct tsi_run out[2])
 {
     const struct block block = block_of(call);
-    (void)section;
-    toucher->touch(toucher->context, call->piece->offset + block.start, NULL, block.ahead);
-    toucher->touch(toucher->context, call->piece->offset, NULL, block.wrapped);
-    return (block.ahead + block.wrapped) * sizeof(float);
+    out[0] = (struct tsi_run){call->piece->offset + block.start, block.ahead};
+    out[1] = (struct tsi_run){call->piece->offset, block.wrapped};
+    return block.wrapped > 0 ? 2 : 1;
 }
 
 const struct terse_codec_ops tsi_codec_block = {
@@ -110,5 +108,5 @@ const struct terse_codec_ops tsi_codec_block = {
     .scratch_len = scratch_len,
     .encode = encode,
     .decode_add = decode_add,
-    .touch = touch,
+    .support = support,
 };

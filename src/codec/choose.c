@@ -113,14 +113,14 @@ static uint32_t magnitude_bits(float x)
 
 /* Patches in ascending order, next to a walk over ascending elements of the piece. */
 struct patches {
-    struct tsi_patch patch;
+    struct tsi_scores patch;
     uint64_t offset; /* of the piece */
     size_t at;
 };
 
 static struct patches patches_from(const struct tsi_call *call, uint64_t element)
 {
-    struct patches patches = {call->patch, call->piece->offset, 0};
+    struct patches patches = {call->scores, call->piece->offset, 0};
     size_t high = patches.patch.count;
     while (patches.at < high) {
         const size_t middle = patches.at + (high - patches.at) / 2;
@@ -135,7 +135,7 @@ static struct patches patches_from(const struct tsi_call *call, uint64_t element
 static uint32_t score_of(struct patches *patches, uint64_t element, float x)
 {
     const uint32_t magnitude = magnitude_bits(x);
-    const struct tsi_patch *const patch = &patches->patch;
+    const struct tsi_scores *const patch = &patches->patch;
     while (patches->at < patch->count && patch->index[patches->at] - patches->offset < element)
         patches->at++;
     if (patches->at == patch->count || patch->index[patches->at] - patches->offset != element)
@@ -229,7 +229,7 @@ static void settle_scores(const struct tsi_call *call, struct list *list, size_t
     uint32_t most = list->most;
     if (from == list->count)
         return;
-    struct patches patches = {call->patch, call->piece->offset, list->patched};
+    struct patches patches = {call->scores, call->piece->offset, list->patched};
     for (size_t i = from; i < list->count; i++) {
         const float value = list->value[i];
         const uint32_t score = score_of(&patches, list->index[i], value);

@@ -18,7 +18,7 @@ static size_t aligned(size_t len)
     return (len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Lays out scratch and states in one allocation; states are zero at first. */
+/* Lays out scratch, states and a copy of these in one allocation; states are zero at first. */
 static terse_status allocate(terse_codec *codec)
 {
     size_t scratch = 0;
@@ -41,12 +41,12 @@ static terse_status allocate(terse_codec *codec)
     scratch = aligned(scratch);
     for (uint32_t i = 0; i < codec->piece_count; i++)
         codec->state_at[i] += scratch;
-    codec->memory = aligned_alloc(ALIGNMENT, scratch + states + ALIGNMENT);
+    codec->memory = aligned_alloc(ALIGNMENT, scratch + 2 * states + ALIGNMENT);
     if (!codec->memory)
         return TERSE_NO_MEMORY;
     codec->states = codec->memory + scratch;
     codec->states_len = states;
-    tsi_codec_forget(codec);
+    memset(codec->states, 0, 2 * states);
     return TERSE_OK;
 }
 
@@ -71,9 +71,14 @@ terse_status tsi_codec_enable_prescan(terse_codec *codec)
     return TERSE_OK;
 }
 
-void tsi_codec_forget(terse_codec *codec)
+void tsi_codec_save(terse_codec *codec)
 {
-    memset(codec->states, 0, codec->states_len);
+    memcpy(codec->states + codec->states_len, codec->states, codec->states_len);
+}
+
+void tsi_codec_roll_back(terse_codec *codec)
+{
+    memcpy(codec->states, codec->states + codec->states_len, codec->states_len);
 }
 
 /* The pieces given, or every tensor of the layout. */

@@ -17,7 +17,7 @@
 
 /* Scores that stand in for magnitudes (terse_codec_set_scores), the part that lies in this piece.
  */
-struct tsi_patch {
+struct tsi_scores {
     const uint64_t *index; /* in the flat buffer, ascending */
     const float *score;
     size_t count;
@@ -27,12 +27,10 @@ struct tsi_patch {
  * what was said gives back the same bits. */
 #define TSI_NOTHING (-0.0f)
 
-/* Is told which elements of the flat buffer were spoken of: base + index[0 .. count-1], ascending;
- * index NULL: base .. base + count-1. */
-struct tsi_toucher {
-    void *context;
-    void (*touch)(void *context, uint64_t base, const uint32_t *index, size_t count);
-    const float *soon; /* a flat buffer that will be looked at there */
+/* Neighbouring elements of the flat buffer. */
+struct tsi_run {
+    uint64_t first;
+    uint64_t count;
 };
 
 /* A section whose entries (an element and its value) are decoded one after the other. */
@@ -73,7 +71,7 @@ struct tsi_call {
     void *prescan_state; /* prescan_len bytes of this piece, aligned to 64; zero at first. May be
                             NULL */
     int prescanned;      /* 1: `prescan` has seen all of what is to be encoded, as it is now */
-    struct tsi_patch patch;
+    struct tsi_scores scores;
     const struct tsi_bit_rule *rule; /* NULL: the bits of the option */
     int fresh;                       /* 1: what `out` holds counts as 0 (codecs that are `fresh`) */
 };
@@ -127,10 +125,13 @@ struct terse_codec_ops {
     terse_status (*next)(const struct tsi_call *call, struct tsi_entries *entries,
                          struct tsi_batch *batch, terse_fault *fault);
 
-    /* Codecs that select: tells which elements a section speaks of; it has been decoded before.
-     * Returns how long it is. */
-    size_t (*touch)(const struct tsi_call *call, const uint8_t *section,
-                    const struct tsi_toucher *toucher);
+    /* Codecs whose sections are runs of elements that are known before a gradient is: writes up to
+     * two runs of the flat buffer, in the order in which a section holds them, and returns how
+     * many. NULL for others. */
+    uint32_t (*support)(const struct tsi_call *call, struct tsi_run out[2]);
+
+    /* The largest magnitude that can be encoded; NULL: any that is finite. */
+    double (*limit)(const double *option);
 };
 
 extern const struct terse_codec_ops tsi_codec_f32;

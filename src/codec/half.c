@@ -135,6 +135,12 @@ static terse_status bf16_decode_add(const struct tsi_call *call, const uint8_t *
     return decode_add(bf16_job(call), section, len, used, out, fault);
 }
 
+static double f16_limit(const double *option)
+{
+    (void)option;
+    return 65504;
+}
+
 const struct terse_codec_ops tsi_codec_f16 = {
     .wire_id = 2,
     .name = "f16",
@@ -145,6 +151,7 @@ const struct terse_codec_ops tsi_codec_f16 = {
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = f16_encode,
+    .limit = f16_limit,
     .decode_add = f16_decode_add,
 };
 

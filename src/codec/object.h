@@ -28,7 +28,7 @@ struct terse_codec {
     size_t *prescan_at;     /* of each piece in `prescan_state` */
     struct tsi_prescanned *prescanned;
     uint32_t prescanning; /* the piece last shown */
-    struct tsi_patch patch;
+    struct tsi_scores scores;
     const struct tsi_bit_rule *rule;
     char spec[TSI_MAX_SPEC];
 };
@@ -45,8 +45,9 @@ TERSE_CHECK terse_status tsi_codec_create(const char *spec, const terse_layout *
                                           const terse_codec_options *options, terse_codec **out,
                                           terse_fault *fault);
 
-/* Puts every state back to how it was at first. */
-void tsi_codec_forget(terse_codec *codec);
+/* Copies the states of all pieces aside, and back. */
+void tsi_codec_save(terse_codec *codec);
+void tsi_codec_roll_back(terse_codec *codec);
 
 size_t tsi_codec_bound(const terse_codec *codec, uint32_t pass, struct tsi_pieces pieces);
 
@@ -89,9 +90,11 @@ TERSE_CHECK terse_status tsi_entries_next(const terse_codec *codec, const struct
                                           struct tsi_entries *entries, struct tsi_batch *batch,
                                           terse_fault *fault);
 
-/* Tells which elements a payload of all pieces speaks of; it was said or decoded here before.
- * Only for codecs with the slot `touch`. */
-void tsi_codec_touch(terse_codec *codec, const terse_rng_key *key, const uint8_t *payload,
-                     const struct tsi_toucher *toucher);
+/* Codecs with the slot `support`, and plain pieces: the runs of a piece. */
+uint32_t tsi_codec_support(terse_codec *codec, const terse_rng_key *key, uint32_t piece,
+                           struct tsi_run out[2]);
+
+/* The largest magnitude that this codec can encode. */
+double tsi_codec_limit(const terse_codec *codec);
 
 #endif

@@ -1,5 +1,7 @@
 /* topk: the k largest magnitudes exactly (or as halves), the others not at all; ties go to the
  * lowest index. Indices travel as an index stream. Section: docs/wire-format.md, "topk". */
+#include <float.h>
+
 #include "base/parallel.h"
 #include "codec/choose.h"
 #include "codec/index_stream.h"
@@ -244,6 +246,11 @@ static terse_status next(const struct tsi_call *call, struct tsi_entries *entrie
     return next_batch(call, &entries->reader, entries->values, NULL, batch, fault);
 }
 
+static double limit(const double *option)
+{
+    return option[VALUES] == VALUES_F16 ? 65504 : (double)FLT_MAX;
+}
+
 const struct terse_codec_ops tsi_codec_topk = {
     .wire_id = 6,
     .name = "topk",
@@ -256,6 +263,7 @@ const struct terse_codec_ops tsi_codec_topk = {
     .scratch_len = scratch_len,
     .prescan_len = prescan_len,
     .prescan = prescan,
+    .limit = limit,
     .encode = encode,
     .decode_add = decode_add,
     .entries = entries_of,

@@ -1,4 +1,5 @@
 /* The walk over the pieces: sections one after the other, and what a call may not be. */
+#include <float.h>
 #include <math.h>
 
 #include "base/fault.h"
@@ -72,7 +73,7 @@ static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t pass,
 }
 
 /* How many patches lie before element `end` of the flat buffer. */
-static size_t patches_before(const struct tsi_patch *all, uint64_t end)
+static size_t scores_before(const struct tsi_scores *all, uint64_t end)
 {
     size_t low = 0;
     size_t high = all->count;
@@ -86,13 +87,13 @@ static size_t patches_before(const struct tsi_patch *all, uint64_t end)
     return low;
 }
 
-static struct tsi_patch patch_of(const struct tsi_patch *all, const struct tsi_piece *piece)
+static struct tsi_scores scores_of(const struct tsi_scores *all, const struct tsi_piece *piece)
 {
     if (all->count == 0)
-        return (struct tsi_patch){0};
-    const size_t low = patches_before(all, piece->offset);
-    const size_t high = patches_before(all, piece->offset + piece->count);
-    return (struct tsi_patch){all->index + low, all->score + low, high - low};
+        return (struct tsi_scores){0};
+    const size_t low = scores_before(all, piece->offset);
+    const size_t high = scores_before(all, piece->offset + piece->count);
+    return (struct tsi_scores){all->index + low, all->score + low, high - low};
 }
 
 static struct tsi_call call_of(const struct walk *walk, uint32_t number)
@@ -109,7 +110,7 @@ static struct tsi_call call_of(const struct walk *walk, uint32_t number)
         .state = codec->memory + codec->state_at[number],
         .prescan_state =
             codec->prescan_state ? codec->prescan_state + codec->prescan_at[number] : NULL,
-        .patch = patch_of(&codec->patch, &codec->piece[number]),
+        .scores = scores_of(&codec->scores, &codec->piece[number]),
         .rule = codec->rule,
         .fresh = walk->fresh,
     };
@@ -271,21 +272,21 @@ void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float
     }
 }
 
-void tsi_codec_touch(terse_codec *codec, const terse_rng_key *key, const uint8_t *payload,
-                     const struct tsi_toucher *toucher)
+uint32_t tsi_codec_support(terse_codec *codec, const terse_rng_key *key, uint32_t piece,
+                           struct tsi_run out[2])
 {
-    struct walk walk = {codec, NULL, key, 0, 0};
-    if (tsk_bound(&walk.kernel, NULL) != TERSE_OK)
-        return;
-    for (uint32_t i = 0; i < codec->piece_count; i++) {
-        const struct tsi_call call = call_of(&walk, i);
-        if (call.piece->plain) {
-            toucher->touch(toucher->context, call.piece->offset, NULL, call.piece->count);
-            payload += call.piece->count * sizeof(float);
-        } else if (call.piece->count > 0) {
-            payload += codec->ops->touch(&call, payload, toucher);
-        }
-    }
+    struct tsi_call call;
+    if (codec->piece[piece].count == 0 || tsi_codec_call(codec, key, piece, &call) != TERSE_OK)
+        return 0;
+    if (!call.piece->plain)
+        return codec->ops->support(&call, out);
+    out[0] = (struct tsi_run){call.piece->offset, call.piece->count};
+    return 1;
+}
+
+double tsi_codec_limit(const terse_codec *codec)
+{
+    return codec->ops->limit ? codec->ops->limit(codec->option) : (double)FLT_MAX;
 }
 
 /* ---- the public calls ---- */
@@ -297,7 +298,7 @@ static terse_status encode_all(terse_codec *codec, uint32_t pass, const terse_rn
         return TERSE_BAD_ARGUMENT;
     const terse_status status =
         tsi_codec_encode(codec, pass, key, all_pieces(codec), in, take, payload, cap, len);
-    codec->patch = (struct tsi_patch){0};
+    codec->scores = (struct tsi_scores){0};
     return status;
 }
 
@@ -331,6 +332,6 @@ terse_status terse_codec_set_scores(terse_codec *codec, const uint64_t *index, c
         if (index[i] >= total || (i > 0 && index[i] <= index[i - 1]) || !isfinite(score[i]) ||
             score[i] < 0)
             return TERSE_BAD_ARGUMENT;
-    codec->patch = (struct tsi_patch){index, score, score_count};
+    codec->scores = (struct tsi_scores){index, score, score_count};
     return TERSE_OK;
 }

@@ -1,117 +1,154 @@
-/* gather: everybody hears everybody, in rank order. Exact for sparse payloads (the union comes
- * back); K-1 payloads per worker, so for small groups or small payloads. */
+/* allgather: every rank gets every payload and adds them in rank order. Exact for sparse payloads;
+ * K-1 payloads per worker, so for small groups or small payloads. */
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/fault.h"
 #include "combine/combine.h"
+#include "combine/merge.h"
+
+struct allgather {
+    struct tsi_messages messages;
+    struct tsi_merge merge; /* of codecs that select single elements */
+};
 
 static const char *refuses(const terse_codec_about *codec)
 {
-    return codec->passes > 1 ? "it needs the sum of its first pass" : NULL;
+    return codec->passes > 1 ? "its second pass needs the sum of the first" : NULL;
+}
+
+static int merges(const struct tsi_bucket *bucket)
+{
+    return bucket->codec->ops->next != NULL;
 }
 
 static terse_status create(struct tsi_bucket *bucket)
 {
-    const struct tsi_room *const room = bucket->room;
-    if (room->host && room->host->sparse && bucket->codec->ops->next) {
-        bucket->merged = calloc(1, sizeof *bucket->merged);
-        if (!bucket->merged || !tsi_merged_create(bucket->merged, bucket->codec, room->workers))
-            return TERSE_NO_MEMORY;
+    const uint32_t workers = bucket->in->workers;
+    const struct tsi_pieces all = bucket->owned[bucket->in->rank];
+    struct allgather *const gather = calloc(1, sizeof *gather);
+    size_t *const cap = calloc(workers, sizeof *cap);
+    bucket->private = gather;
+    if (!gather || !cap ||
+        !tsi_aggregate_create(&bucket->aggregate, (size_t)bucket->codec->piece_count + 1) ||
+        !tsi_merge_create(&gather->merge, bucket->codec, workers)) {
+        free(cap);
+        return TERSE_NO_MEMORY;
     }
-    return tsi_mail_create(bucket, &bucket->back, 1);
+    for (uint32_t r = 0; r < workers && all.count > 0; r++)
+        cap[r] = TSI_PART_EXTRA + tsi_codec_bound(bucket->codec, 0, all);
+    gather->messages = (struct tsi_messages){.varies = bucket->in->rule != NULL, .to_all = 1};
+    const terse_status status =
+        tsi_messages_create(&gather->messages, bucket->in->rank, workers, cap, cap);
+    free(cap);
+    return status;
 }
 
 static void destroy(struct tsi_bucket *bucket)
 {
-    if (bucket->merged)
-        tsi_merged_destroy(bucket->merged);
-    free(bucket->merged);
+    struct allgather *const gather = bucket->private;
+    tsi_messages_destroy(&gather->messages);
+    tsi_merge_destroy(&gather->merge);
 }
 
-static terse_status post(struct tsi_bucket *bucket)
+static struct tsi_part part_of(const struct tsi_bucket *bucket, uint32_t rank)
 {
-    const struct tsi_pieces all = bucket->owned[bucket->room->rank];
+    const struct allgather *const gather = bucket->private;
+    return tsi_part_of(bucket, &gather->messages, rank, TSI_TO_ALL, tsi_worker_key(bucket, rank),
+                       bucket->codec->piece, bucket->owned[rank]);
+}
+
+static terse_status send(struct tsi_bucket *bucket)
+{
+    struct allgather *const gather = bucket->private;
+    const struct tsi_pieces all = bucket->owned[bucket->in->rank];
+    const struct tsi_part part = part_of(bucket, bucket->in->rank);
+    uint8_t *const frame = gather->messages.memory;
+    tsi_encode_part(bucket, bucket->codec, &part, all, bucket->in->source, bucket->in->take, frame);
+    bucket->payload = frame + TERSE_FRAME_HEADER_LEN;
     if (all.count > 0)
-        (void)!tsi_say(bucket, all, bucket->back.memory); /* noted; the agreement tells */
-    return tsi_mail_post(bucket, &bucket->back);
+        bucket->payload_len += tsi_part_len(frame) - TSI_PART_EXTRA;
+    return tsi_messages_post(bucket, &gather->messages);
 }
 
-/* Where all elements together are few, they are listed instead of added to room->sum. */
-static terse_status merge(struct tsi_bucket *bucket)
+static terse_status confirm(struct tsi_bucket *bucket)
 {
-    struct tsi_room *const room = bucket->room;
-    const struct tsi_pieces all = bucket->owned[room->rank];
-    terse_status status = TERSE_OK;
+    return tsi_messages_confirm(bucket, &((struct allgather *)bucket->private)->messages);
+}
+
+static terse_status send_all(struct tsi_bucket *bucket)
+{
+    return tsi_messages_send(bucket, &((struct allgather *)bucket->private)->messages);
+}
+
+/* A list for each piece, added up in rank order without a buffer of all elements. */
+static void merge_lists(struct tsi_bucket *bucket)
+{
+    struct tsi_merge *const merge = &((struct allgather *)bucket->private)->merge;
+    terse_fault fault = {.rank = -1};
     int32_t blamed = -1;
-    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        struct tsi_voice *const voice = &bucket->merged->voice[r];
-        terse_rng_key draw = room->draw;
-        draw.worker = r;
-        status = tsi_open(bucket, all, draw, (int32_t)r, bucket->back.recv_at[r],
-                          bucket->back.recv_cap[r], &voice->payload, &voice->len);
+    const terse_status status = tsi_merge_lists(merge, bucket->codec, &bucket->in->key,
+                                                bucket->in->workers, &blamed, &fault);
+    (void)tsi_bucket_fail(bucket, status, blamed, &fault);
+    if (status != TERSE_OK)
+        return;
+    tsi_merge_spans(merge, bucket->codec, &bucket->aggregate);
+    bucket->aggregate.partial = 1;
+}
+
+/* Payloads that are dense are decoded one after the other into one buffer. */
+static void add_dense(struct tsi_bucket *bucket)
+{
+    const struct tsi_collective *const in = bucket->in;
+    const struct allgather *const gather = bucket->private;
+    float *const sum = in->dense + bucket->first;
+    terse_fault fault = {.rank = -1};
+    memset(sum, 0, (size_t)bucket->count * sizeof *sum);
+    for (uint32_t r = 0; r < in->workers && bucket->status == TERSE_OK; r++) {
+        const terse_rng_key key = tsi_worker_key(bucket, r);
+        const struct tsi_source *const source = &gather->merge.source[r];
+        const terse_status status =
+            tsi_codec_decode_add(bucket->codec, 0, &key, bucket->owned[r], source->payload,
+                                 source->len, in->dense, &fault);
+        (void)tsi_bucket_fail(bucket, status, (int32_t)r, &fault);
+    }
+    if (in->kernel->magnitude_max_f32(sum, (size_t)bucket->count) >= TSK_INFINITY_BITS)
+        (void)tsi_bucket_fail(
+            bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
+    tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
+                                                            .first = bucket->first,
+                                                            .count = (size_t)bucket->count,
+                                                            .value = sum});
+}
+
+static terse_status receive(struct tsi_bucket *bucket)
+{
+    struct allgather *const gather = bucket->private;
+    const terse_status status = tsi_messages_wait(bucket);
+    if (status != TERSE_OK || bucket->owned[0].count == 0)
+        return status;
+    for (uint32_t r = 0; r < bucket->in->workers && bucket->status == TERSE_OK; r++) {
+        const struct tsi_part part = part_of(bucket, r);
+        struct tsi_source *const source = &gather->merge.source[r];
+        if (tsi_open_part(bucket, bucket->codec, &part, &gather->messages, &source->payload,
+                          &source->len))
+            bucket->agreed =
+                tsi_fold(bucket->agreed, tsi_part_checksum(gather->messages.recv_at[r]));
     }
     uint64_t from = tsi_now();
-    if (status != TERSE_OK || all.count == 0)
-        return status;
-    status = tsi_merge(bucket->merged, bucket->codec, &room->draw, room->workers, &blamed,
-                       &bucket->fault);
-    tsi_clock(room, TERSE_STAGE_DECODE, &from);
-    return tsi_bucket_fail(bucket, status, blamed);
-}
-
-/* Waiting belongs to it: the buckets before are heard while the last is still on its way. */
-static terse_status hear(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    terse_status status = tsi_mail_wait(bucket);
-    if (status != TERSE_OK)
-        return status;
-    if (bucket->merged)
-        return merge(bucket);
-    uint64_t from = tsi_now();
-    tsi_clear_sum(bucket);
-    tsi_clock(room, TERSE_STAGE_DECODE, &from);
-    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_rng_key draw = room->draw;
-        draw.worker = r;
-        status = tsi_hear(bucket, bucket->owned[r], draw, (int32_t)r, bucket->back.recv_at[r],
-                          bucket->back.recv_cap[r], room->sum, TERSE_STAGE_DECODE);
-    }
-    if (status != TERSE_OK)
-        return status;
-    return bucket->sparse ? tsi_check_touched(bucket)
-                          : tsi_check_sum(bucket, bucket->owned[room->rank]);
-}
-
-/* What anybody spoke of. */
-static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
-{
-    const struct tsi_room *const room = bucket->room;
-    for (uint32_t r = 0; r < room->workers; r++) {
-        terse_rng_key draw = room->draw;
-        const uint8_t *const frame = bucket->back.recv_at[r];
-        draw.worker = r;
-        tsi_codec_touch(bucket->codec, &draw, frame + TERSE_FRAME_HEADER_LEN, toucher);
-    }
-}
-
-static void undo(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    if (room->memory)
-        (void)!tsi_hear(bucket, bucket->owned[room->rank], room->draw, (int32_t)room->rank,
-                        bucket->back.memory, bucket->back.send_cap[0], room->memory,
-                        TERSE_STAGE_DIRECTION);
+    if (bucket->status == TERSE_OK)
+        (merges(bucket) ? merge_lists : add_dense)(bucket);
+    tsi_clock(bucket->in, TERSE_STAGE_DECODE, &from);
+    return TERSE_OK;
 }
 
 const struct tsi_combine_ops tsi_combine_allgather = {
     .name = "allgather",
-    .summary = "everybody hears everybody: K-1 payloads per worker, exact for sparse payloads",
+    .summary = "every rank gets every payload: K-1 payloads per worker, exact for sparse payloads",
     .cut = TSI_CUT_WHOLE,
     .mean = 1,
     .refuses = refuses,
     .create = create,
     .destroy = destroy,
-    .move = {post, tsi_send_back, hear},
-    .undo = undo,
-    .touch = touch,
+    .phase = {send, confirm, send_all, receive},
 };

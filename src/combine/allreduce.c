@@ -1,201 +1,231 @@
-/* reduce: payloads are floats that add up, so they are summed on the way, in rank order, and heard
- * once. 2(K-1)/K payloads per worker. The sum is the group's; it travels without frames. */
+/* allreduce: payloads are floats that add up, so they are summed on the way, in rank order:
+ * 2(K-1)/K payloads per worker. The aggregate is the summed payload itself wherever a codec's
+ * sections are runs of elements; low-rank factors are decoded. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "combine/combine.h"
-#include "kernels/bind.h"
+#include "group/group.h"
+
+struct allreduce {
+    float *payload; /* this worker's, and then the sum's; NULL where it lies in the dense buffer */
+    float *scratch;
+    terse_allreduce reduction;
+};
 
 static const char *refuses(const terse_codec_about *codec)
 {
     return codec->traits & TERSE_CODEC_ADDITIVE ? NULL : "its payloads do not add up";
 }
 
+/* f32 without a residual: the payload is the gradient itself, copied to where the sum is wanted. */
+static int is_identity(const struct tsi_bucket *bucket)
+{
+    return bucket->codec->ops == &tsi_codec_f32 && !bucket->in->take;
+}
+
 static size_t payload_cap(const struct tsi_bucket *bucket)
 {
     size_t cap = 0;
-    for (uint32_t round = 0; round < bucket->room->about.passes; round++) {
-        const size_t bound = terse_codec_payload_bound(bucket->codec, round);
+    for (uint32_t pass = 0; pass < bucket->in->about.passes; pass++) {
+        const size_t bound = terse_codec_payload_bound(bucket->codec, pass);
         cap = bound > cap ? bound : cap;
     }
     return cap;
 }
 
-/* there.memory holds this worker's own payload, back.memory the sum. */
 static terse_status create(struct tsi_bucket *bucket)
 {
     const size_t cap = payload_cap(bucket);
-    bucket->there.memory = malloc(cap + 1);
-    bucket->back.memory = malloc(cap + 1);
-    bucket->sum_scratch =
-        malloc((terse_group_allreduce_scratch(bucket->room->group, cap / sizeof(float)) + 1) *
-               sizeof(float));
-    if (bucket->codec->ops->touch) /* a block may wrap around: two runs of a tensor */
-        bucket->run = malloc((2 * (size_t)bucket->tensor_count + 1) * sizeof *bucket->run);
-    if (!bucket->there.memory || !bucket->back.memory || !bucket->sum_scratch)
+    struct allreduce *const all = calloc(1, sizeof *all);
+    bucket->private = all;
+    if (!all)
         return TERSE_NO_MEMORY;
-    return bucket->codec->ops->touch && !bucket->run ? TERSE_NO_MEMORY : TERSE_OK;
+    all->payload = is_identity(bucket) ? NULL : malloc(cap + 1);
+    all->scratch =
+        malloc((terse_group_allreduce_scratch(bucket->in->group, cap / sizeof(float)) + 1) *
+               sizeof(float));
+    return (all->payload || is_identity(bucket)) && all->scratch &&
+                   tsi_aggregate_create(&bucket->aggregate, 2 * (size_t)bucket->tensor_count + 1)
+               ? TERSE_OK
+               : TERSE_NO_MEMORY;
 }
 
-/* ---- what the payload speaks of, where a codec knows that before it has seen a gradient ---- */
-
-static void note_run(void *context, uint64_t base, const uint32_t *index, size_t count)
+static void destroy(struct tsi_bucket *bucket)
 {
-    struct tsi_bucket *const bucket = context;
-    uint32_t at = bucket->run_count;
-    if (index || count == 0)
-        return;
-    for (; at > 0 && bucket->run[at - 1].first > base; at--) /* but for two of a tensor ascending */
-        bucket->run[at] = bucket->run[at - 1];
-    bucket->run[at] = (struct tsi_run){base, count};
-    bucket->run_count++;
-}
-
-static void runs(struct tsi_bucket *bucket, int rest, const struct tsi_runner *runner)
-{
-    const struct tsi_toucher toucher = {bucket, note_run, NULL};
-    uint64_t at = bucket->first;
-    const uint64_t end = bucket->first + bucket->count;
-    if (!bucket->run) {
-        if (!rest)
-            runner->run(runner->context, at, bucket->count);
-        return;
-    }
-    if (!rest) {
-        bucket->run_count = 0;
-        tsi_codec_touch(bucket->codec, &bucket->room->draw, bucket->there.memory, &toucher);
-    }
-    for (uint32_t i = 0; i < bucket->run_count; i++) {
-        const struct tsi_run *const run = &bucket->run[i];
-        if (!rest)
-            runner->run(runner->context, run->first, run->count);
-        else if (run->first > at)
-            runner->run(runner->context, at, run->first - at);
-        at = run->first + run->count;
-    }
-    if (rest && end > at)
-        runner->run(runner->context, at, end - at);
-}
-
-static struct tsi_pieces all_of(const struct tsi_bucket *bucket)
-{
-    return bucket->owned[bucket->room->rank];
-}
-
-/* f32 without memory says the gradient itself: its payload is the sum's own buffer, and nothing is
- * copied twice. */
-static int is_itself(const struct tsi_bucket *bucket)
-{
-    return bucket->codec->ops == &tsi_codec_f32 && !bucket->room->memory;
+    struct allreduce *const all = bucket->private;
+    free(all->payload);
+    free(all->scratch);
 }
 
 static float *payload_of(const struct tsi_bucket *bucket)
 {
-    return is_itself(bucket) ? bucket->room->sum + bucket->first
-                             : (float *)(void *)bucket->back.memory;
+    return is_identity(bucket) ? bucket->in->dense + bucket->first
+                               : ((struct allreduce *)bucket->private)->payload;
 }
 
-static void say(struct tsi_bucket *bucket)
+/* ---- what travels, where a codec knows that before it has seen a gradient ---- */
+
+/* Runs of the flat buffer in the order in which the payload holds them; 0: the codec does not know.
+ */
+static uint32_t payload_runs(struct tsi_bucket *bucket, struct tsi_run *run)
 {
-    struct tsi_room *const room = bucket->room;
-    const float *const in = room->memory ? room->memory : room->gradient;
-    if (is_itself(bucket)) {
-        bucket->said_len = (size_t)bucket->count * sizeof(float);
-        if (bucket->unfit)
-            memset(payload_of(bucket), 0, bucket->said_len);
-        else
-            memcpy(payload_of(bucket), room->gradient + bucket->first, bucket->said_len);
+    uint32_t runs = 0;
+    if (bucket->codec->ops == &tsi_codec_f32) {
+        run[0] = (struct tsi_run){bucket->first, bucket->count};
+        return 1;
+    }
+    for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++)
+        runs += tsi_codec_support(bucket->codec, &bucket->in->key, i, run + runs);
+    return runs;
+}
+
+/* The elements of the payload first, ascending, then all others. */
+static void plan(struct tsi_bucket *bucket)
+{
+    struct tsi_run *const run = bucket->run;
+    uint64_t at = bucket->first;
+    if (!bucket->codec->ops->support)
+        return;
+    uint32_t runs = payload_runs(bucket, run);
+    for (uint32_t i = 1; i < runs; i++) { /* but for two of a tensor they ascend */
+        for (uint32_t j = i; j > 0 && run[j - 1].first > run[j].first; j--) {
+            const struct tsi_run other = run[j];
+            run[j] = run[j - 1];
+            run[j - 1] = other;
+        }
+    }
+    bucket->early = runs;
+    for (uint32_t i = 0; i < bucket->early; i++) {
+        if (run[i].first > at)
+            run[runs++] = (struct tsi_run){at, run[i].first - at};
+        at = run[i].first + run[i].count;
+    }
+    if (bucket->first + bucket->count > at)
+        run[runs++] = (struct tsi_run){at, bucket->first + bucket->count - at};
+    bucket->run_count = runs;
+}
+
+/* ---- the phases ---- */
+
+/* Zeros stand for a payload that there is none of; the closing record tells why. */
+static void encode(struct tsi_bucket *bucket)
+{
+    struct tsi_collective *const in = bucket->in;
+    const struct tsi_pieces pieces = bucket->owned[in->rank];
+    float *const payload = payload_of(bucket);
+    terse_fault fault = {.rank = -1};
+    const int encodes = bucket->status == TERSE_OK;
+    size_t len = tsi_codec_bound(bucket->codec, bucket->pass, pieces);
+    if (encodes && is_identity(bucket))
+        memcpy(payload, in->source + bucket->first, len);
+    else if (encodes)
+        (void)tsi_bucket_fail(bucket,
+                              tsi_codec_encode(bucket->codec, bucket->pass, &in->key, pieces,
+                                               in->source, in->take, payload, SIZE_MAX, &len),
+                              (int32_t)in->rank, &fault);
+    if (bucket->status != TERSE_OK)
+        memset(payload, 0, len);
+    bucket->payload_len = len;
+}
+
+static terse_status send(struct tsi_bucket *bucket)
+{
+    struct tsi_collective *const in = bucket->in;
+    struct allreduce *const all = bucket->private;
+    const struct tsi_route route = {.run = in->run,
+                                    .step = in->key.step,
+                                    .bucket = bucket->first_tensor,
+                                    .pass = bucket->pass,
+                                    .unchecked = (uint32_t)in->unchecked};
+    terse_fault fault = {.rank = -1};
+    uint64_t from = tsi_now();
+    encode(bucket);
+    tsi_clock(in, TERSE_STAGE_ENCODE, &from);
+    const terse_status status =
+        tsi_allreduce_post(in->group, payload_of(bucket), bucket->payload_len / sizeof(float),
+                           all->scratch, tsi_route_check(&route, "", 0), &all->reduction, &fault);
+    tsi_clock(in, TERSE_STAGE_GROUP, &from);
+    return tsi_bucket_fail(bucket, status, fault.rank, &fault);
+}
+
+static terse_status reduce(struct tsi_bucket *bucket)
+{
+    struct allreduce *const all = bucket->private;
+    terse_fault fault = {.rank = -1};
+    uint64_t from = tsi_now();
+    terse_status status = terse_group_allreduce_advance(bucket->in->group, &all->reduction, &fault);
+    tsi_clock(bucket->in, TERSE_STAGE_GROUP, &from);
+    if (status == TERSE_OK && all->reduction.largest >= TSK_INFINITY_BITS)
+        status = tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
+    return tsi_bucket_fail(bucket, status, fault.rank, &fault);
+}
+
+/* Spans into the payload, or one of the decoded floats. The first of two passes goes to the codec
+ * alone. */
+static void receive_payload(struct tsi_bucket *bucket)
+{
+    struct tsi_collective *const in = bucket->in;
+    const float *at = payload_of(bucket);
+    struct tsi_run run[2];
+    terse_fault fault = {.rank = -1};
+    if (bucket->codec->ops == &tsi_codec_f32) {
+        tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
+                                                                .first = bucket->first,
+                                                                .count = (size_t)bucket->count,
+                                                                .value = at});
         return;
     }
-    const terse_status status =
-        tsi_codec_encode(bucket->codec, bucket->round, &room->draw, all_of(bucket), in,
-                         room->memory, bucket->there.memory, SIZE_MAX, &bucket->said_len);
-    if (status != TERSE_OK) { /* say nothing, so that nobody waits; the agreement tells */
-        (void)tsi_bucket_fail(bucket, status, (int32_t)room->rank);
-        bucket->said_len = tsi_codec_bound(bucket->codec, bucket->round, all_of(bucket));
-        memset(bucket->there.memory, 0, bucket->said_len);
+    for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++) {
+        const uint32_t runs = tsi_codec_support(bucket->codec, &in->key, i, run);
+        for (uint32_t j = 0; j < runs; at += run[j++].count)
+            tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
+                                                                    .first = run[j].first,
+                                                                    .count = (size_t)run[j].count,
+                                                                    .value = at});
+        bucket->aggregate.partial = 1;
     }
-    memcpy(bucket->back.memory, bucket->there.memory, bucket->said_len);
+    if (bucket->codec->ops->support)
+        return;
+    const int last = bucket->pass + 1 == in->about.passes;
+    const terse_status status = (last ? tsi_codec_decode : tsi_codec_decode_add)(
+        bucket->codec, bucket->pass, &in->key, bucket->owned[in->rank], payload_of(bucket),
+        bucket->payload_len, in->dense, &fault);
+    (void)tsi_bucket_fail(bucket, status, -1, &fault);
+    if (last)
+        tsi_aggregate_add(&bucket->aggregate,
+                          (struct tsi_span){.kind = TSI_SPAN_DENSE,
+                                            .first = bucket->first,
+                                            .count = (size_t)bucket->count,
+                                            .value = in->dense + bucket->first});
 }
 
-static terse_status post(struct tsi_bucket *bucket)
+static terse_status receive(struct tsi_bucket *bucket)
 {
-    struct tsi_room *const room = bucket->room;
-    uint64_t from = tsi_now();
-    say(bucket);
-    tsi_clock(room, TERSE_STAGE_ENCODE, &from);
-    const terse_status status = terse_group_allreduce_post(
-        room->group, payload_of(bucket), bucket->said_len / sizeof(float), bucket->sum_scratch,
-        &bucket->sum, &bucket->fault);
-    tsi_clock(room, TERSE_STAGE_GROUP, &from);
-    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
-}
-
-static terse_status turn(struct tsi_bucket *bucket)
-{
+    struct allreduce *const all = bucket->private;
+    terse_fault fault = {.rank = -1};
     uint64_t from = tsi_now();
     const terse_status status =
-        terse_group_allreduce_advance(bucket->room->group, &bucket->sum, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STAGE_GROUP, &from);
-    return tsi_bucket_fail(bucket, status, bucket->fault.rank);
-}
-
-/* What was finite on every worker may overflow when added: nobody's fault, and a skip. */
-static terse_status check_payload(struct tsi_bucket *bucket)
-{
-    const struct tsk_table *kernel = NULL;
-    terse_status status = tsk_bound(&kernel, &bucket->fault);
-    if (status == TERSE_OK &&
-        kernel->magnitude_max_f32(payload_of(bucket), bucket->said_len / sizeof(float)) >=
-            TSK_INFINITY_BITS)
-        status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
-    return tsi_bucket_fail(bucket, status, -1);
-}
-
-static terse_status finish(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    uint64_t from = tsi_now();
-    terse_status status = terse_group_allreduce_wait(room->group, &bucket->sum, &bucket->fault);
-    tsi_clock(room, TERSE_STAGE_GROUP, &from);
-    if (status != TERSE_OK)
-        return tsi_bucket_fail(bucket, status, bucket->fault.rank);
-    status = check_payload(bucket);
-    tsi_clock(room, TERSE_STAGE_DECODE, &from);
-    if (status != TERSE_OK || is_itself(bucket))
+        terse_group_allreduce_wait(bucket->in->group, &all->reduction, &fault);
+    tsi_clock(bucket->in, TERSE_STAGE_GROUP, &from);
+    if (tsi_bucket_fail(bucket, status, fault.rank, &fault) != TERSE_OK)
         return status;
-    if (bucket->round == 0)
-        tsi_clear_sum(bucket);
-    status = tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
-                                  bucket->back.memory, bucket->said_len, room->sum, &bucket->fault);
-    tsi_clock(room, TERSE_STAGE_DECODE, &from);
-    return tsi_bucket_fail(bucket, status, -1);
-}
-
-/* All speak of the same elements. */
-static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
-{
-    tsi_codec_touch(bucket->codec, &bucket->room->draw, bucket->back.memory, toucher);
-}
-
-static void undo(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    if (room->memory && bucket->round + 1 == room->about.passes)
-        (void)!tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
-                                    bucket->there.memory, bucket->said_len, room->memory, NULL);
+    bucket->agreed = tsi_fold(bucket->agreed, all->reduction.agreed);
+    if (bucket->status == TERSE_OK)
+        receive_payload(bucket);
+    tsi_clock(bucket->in, TERSE_STAGE_DECODE, &from);
+    return TERSE_OK;
 }
 
 const struct tsi_combine_ops tsi_combine_allreduce = {
     .name = "allreduce",
-    .summary = "payloads add up on the way: 2(K-1)/K payloads per worker",
+    .summary = "payloads add up on the way, in rank order: 2(K-1)/K payloads per worker",
     .cut = TSI_CUT_WHOLE,
     .mean = 1,
     .refuses = refuses,
     .create = create,
-    .move = {post, turn, finish},
-    .runs = runs,
-    .undo = undo,
-    .touch = touch,
+    .destroy = destroy,
+    .plan = plan,
+    .phase = {send, reduce, receive},
 };

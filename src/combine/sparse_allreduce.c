@@ -1,7 +1,7 @@
-/* union: the exact form of shard, for codecs that select. Every rank is the server of a slice of
+/* sparse-allreduce: the exact form of shard, for codecs that select. Every rank owns a slice of
  * every tensor; what anybody chose there comes back, summed in rank order, with nothing left out:
- * the same bits as gather. A worker says its choice once and hears every slice's union once, which
- * is less than gather as soon as workers choose alike.
+ * the same bits as allgather. A worker sends its choice once and receives every slice's union once,
+ * which is less than an all-gather as soon as workers choose alike.
  *
  * How many elements fall into a slice is known to their sender alone: lengths travel before lists.
  */
@@ -11,348 +11,253 @@
 #include "base/fault.h"
 #include "combine/combine.h"
 #include "combine/list.h"
-#include "kernels/bind.h"
 
-/* Messages to or from every rank, and their lengths, which are swapped first. */
-struct leg {
-    void **send_at;
-    void **recv_at;
-    size_t *send_len;
-    size_t *recv_len;
-    void **send_len_at; /* where the single lengths lie, */
-    void **recv_len_at;
-    size_t *len_len; /* and how long a length is */
-};
-
-struct tsi_union {
+struct sparse {
     struct tsi_piece *slice;  /* in the order of their owners */
     struct tsi_pieces *owned; /* by rank */
     struct tsi_list list;
     uint8_t *own; /* this worker's payload */
-    size_t own_len;
-    int said; /* in this step */
-    uint8_t *messages;
-    struct leg there;
-    struct leg back;
+    struct tsi_messages there;
+    struct tsi_messages back;
 };
 
 static const char *refuses(const terse_codec_about *codec)
 {
     const int selects = codec->traits & TERSE_CODEC_SELECTING && codec->passes == 1;
-    return selects ? NULL : "only what is selected has a union";
+    return selects ? NULL : "only codecs that select elements are sparse";
 }
 
-/* ---- room ---- */
+/* ---- creation ---- */
 
-/* No message about the pieces of `owner` is longer. */
-static size_t message_bound(const struct tsi_union *unions, uint32_t owner)
+/* No message about the slices of `owner` is longer. */
+static size_t message_cap(const struct sparse *sparse, uint32_t owner)
 {
-    const struct tsi_pieces pieces = unions->owned[owner];
-    size_t bound = TSI_PART_EXTRA;
+    const struct tsi_pieces pieces = sparse->owned[owner];
+    size_t cap = TSI_PART_EXTRA;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        bound += tsi_list_len(unions->slice[i].count, unions->slice[i].count);
-    return bound;
+        cap += tsi_list_len(sparse->slice[i].count, sparse->slice[i].count);
+    return cap;
 }
 
-static terse_status create_leg(struct leg *leg, uint32_t workers)
+static terse_status create_messages(const struct tsi_bucket *bucket, struct sparse *sparse)
 {
-    leg->send_at = calloc(workers, sizeof *leg->send_at);
-    leg->recv_at = calloc(workers, sizeof *leg->recv_at);
-    leg->send_len = calloc(workers, sizeof *leg->send_len);
-    leg->recv_len = calloc(workers, sizeof *leg->recv_len);
-    leg->send_len_at = calloc(workers, sizeof *leg->send_len_at);
-    leg->recv_len_at = calloc(workers, sizeof *leg->recv_len_at);
-    leg->len_len = calloc(workers, sizeof *leg->len_len);
-    if (!leg->send_at || !leg->recv_at || !leg->send_len || !leg->recv_len || !leg->send_len_at ||
-        !leg->recv_len_at || !leg->len_len)
+    const uint32_t workers = bucket->in->workers;
+    const uint32_t rank = bucket->in->rank;
+    size_t *const cap = calloc(2 * (size_t)workers, sizeof *cap);
+    if (!cap)
         return TERSE_NO_MEMORY;
     for (uint32_t r = 0; r < workers; r++) {
-        leg->send_len_at[r] = &leg->send_len[r];
-        leg->recv_len_at[r] = &leg->recv_len[r];
-        leg->len_len[r] = sizeof leg->send_len[r];
+        cap[r] = message_cap(sparse, r);
+        cap[workers + r] = message_cap(sparse, rank);
     }
-    return TERSE_OK;
-}
-
-static void destroy_leg(struct leg *leg)
-{
-    free(leg->send_at);
-    free(leg->recv_at);
-    free(leg->send_len);
-    free(leg->recv_len);
-    free(leg->send_len_at);
-    free(leg->recv_len_at);
-    free(leg->len_len);
-}
-
-/* One allocation for all messages: what is said to every rank and heard from it, and the answers.
- */
-static terse_status lay_out_messages(struct tsi_union *unions, uint32_t rank, uint32_t workers)
-{
-    const size_t mine = message_bound(unions, rank);
-    size_t len = mine;
-    for (uint32_t r = 0; r < workers; r++)
-        len += mine + 2 * message_bound(unions, r);
-    unions->messages = malloc(len);
-    if (!unions->messages)
-        return TERSE_NO_MEMORY;
-    uint8_t *at = unions->messages + mine; /* this rank's own answer comes first */
-    for (uint32_t r = 0; r < workers; r++) {
-        unions->there.send_at[r] = at;
-        at += message_bound(unions, r);
-        unions->back.recv_at[r] = at;
-        at += message_bound(unions, r);
-        unions->there.recv_at[r] = at;
-        at += mine;
-        unions->back.send_at[r] = unions->messages;
-    }
-    return TERSE_OK;
+    sparse->there = (struct tsi_messages){.phase = 0, .varies = 1};
+    sparse->back = (struct tsi_messages){.phase = 1, .varies = 1, .to_all = 1};
+    terse_status status = tsi_messages_create(&sparse->there, rank, workers, cap, cap + workers);
+    if (status == TERSE_OK)
+        status = tsi_messages_create(&sparse->back, rank, workers, cap + workers, cap);
+    free(cap);
+    return status;
 }
 
 static terse_status create(struct tsi_bucket *bucket)
 {
-    const uint32_t workers = bucket->room->workers;
-    struct tsi_union *const unions = calloc(1, sizeof *unions);
-    bucket->unions = unions;
-    if (!unions)
-        return TERSE_NO_MEMORY;
-    unions->slice = calloc((size_t)bucket->tensor_count * workers + 1, sizeof *unions->slice);
-    unions->owned = calloc(workers, sizeof *unions->owned);
-    unions->own = malloc(terse_codec_payload_bound(bucket->codec, 0) + 1);
-    if (!unions->slice || !unions->owned || !unions->own)
-        return TERSE_NO_MEMORY;
-    const uint32_t slices = tsi_cut(bucket->room->layout, TSI_CUT_SLICES, bucket->first_tensor,
-                                    bucket->tensor_count, workers, unions->slice, unions->owned);
+    const uint32_t workers = bucket->in->workers;
+    struct sparse *const sparse = calloc(1, sizeof *sparse);
     size_t longest = 0;
-    for (uint32_t i = 0; i < slices; i++)
-        longest = unions->slice[i].count > longest ? unions->slice[i].count : longest;
-    unions->list.index = malloc((longest + TSK_COLLECT_ROOM) * sizeof *unions->list.index);
-    unions->list.value = malloc((longest + TSK_COLLECT_ROOM) * sizeof *unions->list.value);
-    if (!unions->list.index || !unions->list.value ||
-        create_leg(&unions->there, workers) != TERSE_OK ||
-        create_leg(&unions->back, workers) != TERSE_OK)
+    bucket->private = sparse;
+    if (!sparse)
         return TERSE_NO_MEMORY;
-    return lay_out_messages(unions, bucket->room->rank, workers);
+    sparse->slice = calloc((size_t)bucket->tensor_count * workers + 1, sizeof *sparse->slice);
+    sparse->owned = calloc(workers, sizeof *sparse->owned);
+    sparse->own = malloc(terse_codec_payload_bound(bucket->codec, 0) + 1);
+    if (!sparse->slice || !sparse->owned || !sparse->own ||
+        !tsi_aggregate_create(&bucket->aggregate, 1))
+        return TERSE_NO_MEMORY;
+    const uint32_t slices = tsi_cut(bucket->in->layout, TSI_CUT_SLICES, bucket->first_tensor,
+                                    bucket->tensor_count, workers, sparse->slice, sparse->owned);
+    for (uint32_t i = 0; i < slices; i++)
+        longest = sparse->slice[i].count > longest ? sparse->slice[i].count : longest;
+    sparse->list.index = malloc((longest + TSK_COLLECT_ROOM) * sizeof *sparse->list.index);
+    sparse->list.value = malloc((longest + TSK_COLLECT_ROOM) * sizeof *sparse->list.value);
+    if (!sparse->list.index || !sparse->list.value)
+        return TERSE_NO_MEMORY;
+    return create_messages(bucket, sparse);
 }
 
 static void destroy(struct tsi_bucket *bucket)
 {
-    struct tsi_union *const unions = bucket->unions;
-    if (!unions)
-        return;
-    free(unions->slice);
-    free(unions->owned);
-    free(unions->list.index);
-    free(unions->list.value);
-    free(unions->own);
-    free(unions->messages);
-    destroy_leg(&unions->there);
-    destroy_leg(&unions->back);
-    free(unions);
+    struct sparse *const sparse = bucket->private;
+    free(sparse->slice);
+    free(sparse->owned);
+    free(sparse->list.index);
+    free(sparse->list.value);
+    free(sparse->own);
+    tsi_messages_destroy(&sparse->there);
+    tsi_messages_destroy(&sparse->back);
 }
 
-/* ---- messages ---- */
+/* ---- lists ---- */
 
-static struct tsi_part part_of(const struct tsi_bucket *bucket, uint32_t owner, terse_rng_key draw)
+/* What the dense buffer holds of an owner's slices, as a part; void if this bucket has failed. */
+static void write_lists(struct tsi_bucket *bucket, const struct tsi_part *part,
+                        struct tsi_pieces pieces, uint8_t *frame)
 {
-    const struct tsi_pieces pieces = bucket->unions->owned[owner];
-    struct tsi_part part = {.key = draw, .first = bucket->first};
-    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        part.count += bucket->unions->slice[i].count;
-    return part;
-}
-
-/* What the sum holds of an owner's slices, as a frame; nothing if this bucket has failed. Returns
- * its length. */
-static size_t write_message(struct tsi_bucket *bucket, const struct tsk_table *kernel,
-                            uint32_t owner, terse_rng_key draw, uint8_t *frame)
-{
-    const struct tsi_union *const unions = bucket->unions;
-    const struct tsi_pieces pieces = unions->owned[owner];
-    const struct tsi_part part = part_of(bucket, owner, draw);
+    const struct sparse *const sparse = bucket->private;
     size_t len = 0;
     uint64_t from = tsi_now();
     if (bucket->status != TERSE_OK) {
-        tsi_part_void(frame);
-        return TSI_PART_EXTRA;
+        tsi_part_void(part, frame);
+        return;
     }
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        len += tsi_list_write(&unions->list, kernel, &unions->slice[i], bucket->room->sum,
-                              frame + TERSE_FRAME_HEADER_LEN + len);
-    tsi_clock(bucket->room, TERSE_STAGE_ENCODE, &from);
-    tsi_part_seal(bucket->codec, &part, len, frame);
-    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
-    return TSI_PART_EXTRA + len;
+        len += tsi_list_write(&sparse->list, bucket->in->kernel, &sparse->slice[i],
+                              bucket->in->dense, frame + TERSE_FRAME_HEADER_LEN + len);
+    tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
+    tsi_part_seal(bucket->codec, part, len, frame);
+    tsi_clock(bucket->in, TERSE_STAGE_WIRE, &from);
 }
 
-/* Adds what `rank` says about an owner's slices to the sum, which starts at zero. */
-static terse_status read_message(struct tsi_bucket *bucket, const struct tsk_table *kernel,
-                                 uint32_t owner, terse_rng_key draw, uint32_t rank,
-                                 const uint8_t *frame, size_t cap)
+/* Adds what was received about an owner's slices to the dense buffer. */
+static void read_lists(struct tsi_bucket *bucket, const struct tsi_part *part,
+                       const struct tsi_messages *messages, struct tsi_pieces pieces)
 {
-    const struct tsi_union *const unions = bucket->unions;
-    const struct tsi_pieces pieces = unions->owned[owner];
-    const struct tsi_part part = part_of(bucket, owner, draw);
+    const struct sparse *const sparse = bucket->private;
     const uint8_t *payload = NULL;
+    terse_fault fault = {.rank = -1};
+    terse_status status = TERSE_OK;
     size_t len = 0;
     size_t at = 0;
+    if (bucket->status != TERSE_OK ||
+        !tsi_open_part(bucket, bucket->codec, part, messages, &payload, &len))
+        return;
     uint64_t from = tsi_now();
-    terse_status status =
-        tsi_part_open(bucket->codec, &part, frame, cap, &payload, &len, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
         size_t used = 0;
-        status = tsi_list_add(&unions->list, kernel, &unions->slice[i], payload + at, len - at,
-                              &used, bucket->room->sum, &bucket->fault);
+        status = tsi_list_add(&sparse->list, bucket->in->kernel, &sparse->slice[i], payload + at,
+                              len - at, &used, bucket->in->dense, &fault);
         at += used;
     }
     if (status == TERSE_OK && at != len)
-        status = tsi_fail(&bucket->fault, TERSE_BAD_FRAME, at, "list: bytes after the last");
-    tsi_clock(bucket->room, TERSE_STAGE_COMBINE, &from);
-    return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : (int32_t)rank);
+        status = tsi_fail(&fault, TERSE_BAD_FRAME, at, "list: bytes after the last");
+    tsi_clock(bucket->in, TERSE_STAGE_COMBINE, &from);
+    (void)tsi_bucket_fail(bucket, status, (int32_t)part->route.sender, &fault);
 }
 
-static void zero_slices(const struct tsi_bucket *bucket, uint32_t owner)
+static void zero_slices(const struct tsi_bucket *bucket, struct tsi_pieces pieces)
 {
-    const struct tsi_union *const unions = bucket->unions;
-    const struct tsi_pieces pieces = unions->owned[owner];
+    const struct sparse *const sparse = bucket->private;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        memset(bucket->room->sum + unions->slice[i].offset, 0,
-               unions->slice[i].count * sizeof(float));
+        memset(bucket->in->dense + sparse->slice[i].offset, 0,
+               sparse->slice[i].count * sizeof(float));
 }
 
-/* What was finite on every worker may overflow when added: nobody's fault, and a skip. */
-static terse_status check_slices(struct tsi_bucket *bucket, const struct tsk_table *kernel)
-{
-    const struct tsi_union *const unions = bucket->unions;
-    const struct tsi_pieces mine = unions->owned[bucket->room->rank];
-    for (uint32_t i = mine.first; i < mine.first + mine.count; i++)
-        if (kernel->magnitude_max_f32(bucket->room->sum + unions->slice[i].offset,
-                                      unions->slice[i].count) >= TSK_INFINITY_BITS)
-            return tsi_bucket_fail(bucket, TERSE_OUT_OF_RANGE, -1);
-    return TERSE_OK;
-}
+/* ---- the phases ---- */
 
-static terse_status post_lens(struct tsi_bucket *bucket, struct leg *leg)
+static terse_status send(struct tsi_bucket *bucket)
 {
-    struct tsi_mail mail = {.send_at = leg->send_len_at,
-                            .recv_at = leg->recv_len_at,
-                            .send_cap = leg->len_len,
-                            .recv_cap = leg->len_len};
-    return tsi_mail_post(bucket, &mail);
-}
-
-/* Waits for the lengths and posts the messages. A length beyond `bound` breaks the group: whoever
- * named it will send what nobody has room for. */
-static terse_status post_messages(struct tsi_bucket *bucket, struct leg *leg, int to_owners)
-{
-    const struct tsi_room *const room = bucket->room;
-    const terse_status status = tsi_mail_wait(bucket);
-    if (status != TERSE_OK)
-        return status;
-    for (uint32_t r = 0; r < room->workers; r++) {
-        if (leg->recv_len[r] <= message_bound(bucket->unions, to_owners ? room->rank : r))
-            continue;
-        (void)tsi_fail(&bucket->fault, TERSE_PEER_LOST, 0, "list: %zu bytes are announced",
-                       leg->recv_len[r]);
-        return tsi_bucket_fail(bucket, TERSE_PEER_LOST, (int32_t)r);
-    }
-    struct tsi_mail mail = {.send_at = leg->send_at,
-                            .recv_at = leg->recv_at,
-                            .send_cap = leg->send_len,
-                            .recv_cap = leg->recv_len};
-    return tsi_mail_post(bucket, &mail);
-}
-
-/* ---- the moves ---- */
-
-static terse_status say(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    struct tsi_union *const unions = bucket->unions;
-    const struct tsi_pieces all = bucket->owned[room->rank];
-    const struct tsk_table *kernel = NULL;
+    struct tsi_collective *const in = bucket->in;
+    struct sparse *const sparse = bucket->private;
+    const struct tsi_pieces all = bucket->owned[in->rank];
+    terse_fault fault = {.rank = -1};
     uint64_t from = tsi_now();
-    terse_status status = tsk_bound(&kernel, &bucket->fault);
-    if (status == TERSE_OK)
-        status = tsi_codec_encode(bucket->codec, 0, &room->draw, all,
-                                  room->memory ? room->memory : room->gradient, room->memory,
-                                  unions->own, SIZE_MAX, &unions->own_len);
-    bucket->payload = unions->own;
-    bucket->said_len = unions->own_len;
-    unions->said = status == TERSE_OK;
-    tsi_zero_pieces(bucket, all, room->sum);
-    if (status == TERSE_OK)
-        status = tsi_codec_decode_add(bucket->codec, 0, &room->draw, all, unions->own,
-                                      unions->own_len, room->sum, &bucket->fault);
-    (void)tsi_bucket_fail(bucket, status, (int32_t)room->rank);
-    tsi_clock(room, TERSE_STAGE_ENCODE, &from);
-    for (uint32_t r = 0; r < room->workers; r++)
-        unions->there.send_len[r] =
-            write_message(bucket, kernel, r, room->draw, unions->there.send_at[r]);
-    return post_lens(bucket, &unions->there);
+    memset(in->dense + bucket->first, 0, (size_t)bucket->count * sizeof *in->dense);
+    if (bucket->status == TERSE_OK) {
+        terse_status status =
+            tsi_codec_encode(bucket->codec, 0, &in->key, all, in->source, in->take, sparse->own,
+                             SIZE_MAX, &bucket->payload_len);
+        if (status == TERSE_OK)
+            status = tsi_codec_decode_add(bucket->codec, 0, &in->key, all, sparse->own,
+                                          bucket->payload_len, in->dense, &fault);
+        (void)tsi_bucket_fail(bucket, status, (int32_t)in->rank, &fault);
+    }
+    bucket->payload = sparse->own;
+    tsi_clock(in, TERSE_STAGE_ENCODE, &from);
+    for (uint32_t r = 0; r < in->workers; r++) {
+        const struct tsi_part part = tsi_part_of(bucket, &sparse->there, in->rank, r, in->key,
+                                                 sparse->slice, sparse->owned[r]);
+        write_lists(bucket, &part, sparse->owned[r], sparse->there.send_at[r]);
+    }
+    return tsi_messages_post(bucket, &sparse->there);
+}
+
+static terse_status confirm_there(struct tsi_bucket *bucket)
+{
+    return tsi_messages_confirm(bucket, &((struct sparse *)bucket->private)->there);
 }
 
 static terse_status send_there(struct tsi_bucket *bucket)
 {
-    return post_messages(bucket, &bucket->unions->there, 1);
+    return tsi_messages_send(bucket, &((struct sparse *)bucket->private)->there);
 }
 
-static terse_status answer(struct tsi_bucket *bucket)
+/* What was finite on every worker may overflow when added: nobody's fault, and a skip. */
+static void check_sum(struct tsi_bucket *bucket)
 {
-    struct tsi_room *const room = bucket->room;
-    struct tsi_union *const unions = bucket->unions;
-    const struct tsk_table *kernel = NULL;
-    terse_status status = tsi_mail_wait(bucket);
-    if (status == TERSE_OK)
-        status = tsk_bound(&kernel, &bucket->fault);
-    if (status != TERSE_OK)
-        return tsi_bucket_fail(bucket, status, bucket->fault.rank);
-    zero_slices(bucket, room->rank);
-    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_rng_key draw = room->draw;
-        draw.worker = r;
-        status = read_message(bucket, kernel, room->rank, draw, r, unions->there.recv_at[r],
-                              unions->there.recv_len[r]);
+    const struct sparse *const sparse = bucket->private;
+    const struct tsi_pieces mine = sparse->owned[bucket->in->rank];
+    uint32_t most = 0;
+    terse_fault fault;
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
+        const uint32_t here = bucket->in->kernel->magnitude_max_f32(
+            bucket->in->dense + sparse->slice[i].offset, sparse->slice[i].count);
+        most = here > most ? here : most;
     }
-    if (status == TERSE_OK)
-        (void)!check_slices(bucket, kernel);
-    const size_t len = write_message(bucket, kernel, room->rank, tsi_owner_draw(bucket, room->rank),
-                                     unions->messages);
-    for (uint32_t r = 0; r < room->workers; r++)
-        unions->back.send_len[r] = len;
-    return post_lens(bucket, &unions->back);
+    if (most >= TSK_INFINITY_BITS)
+        (void)tsi_bucket_fail(
+            bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
+}
+
+/* As an owner: the union of what all chose, to all. */
+static terse_status reduce(struct tsi_bucket *bucket)
+{
+    struct tsi_collective *const in = bucket->in;
+    struct sparse *const sparse = bucket->private;
+    const struct tsi_pieces mine = sparse->owned[in->rank];
+    const terse_status status = tsi_messages_wait(bucket);
+    if (status != TERSE_OK)
+        return status;
+    zero_slices(bucket, mine);
+    for (uint32_t r = 0; r < in->workers; r++) {
+        const struct tsi_part part = tsi_part_of(bucket, &sparse->there, r, in->rank,
+                                                 tsi_worker_key(bucket, r), sparse->slice, mine);
+        read_lists(bucket, &part, &sparse->there, mine);
+    }
+    check_sum(bucket);
+    const struct tsi_part part = tsi_part_of(bucket, &sparse->back, in->rank, TSI_TO_ALL,
+                                             tsi_owner_key(bucket, in->rank), sparse->slice, mine);
+    write_lists(bucket, &part, mine, sparse->back.memory);
+    return tsi_messages_post(bucket, &sparse->back);
+}
+
+static terse_status confirm_back(struct tsi_bucket *bucket)
+{
+    return tsi_messages_confirm(bucket, &((struct sparse *)bucket->private)->back);
 }
 
 static terse_status send_back(struct tsi_bucket *bucket)
 {
-    return post_messages(bucket, &bucket->unions->back, 0);
+    return tsi_messages_send(bucket, &((struct sparse *)bucket->private)->back);
 }
 
-static terse_status hear(struct tsi_bucket *bucket)
+static terse_status receive(struct tsi_bucket *bucket)
 {
-    struct tsi_union *const unions = bucket->unions;
-    const struct tsk_table *kernel = NULL;
-    terse_status status = tsi_mail_wait(bucket);
-    if (status == TERSE_OK)
-        status = tsk_bound(&kernel, &bucket->fault);
-    if (status != TERSE_OK)
-        return tsi_bucket_fail(bucket, status, bucket->fault.rank);
-    for (uint32_t r = 0; r < bucket->room->workers && status == TERSE_OK; r++) {
-        zero_slices(bucket, r);
-        status = read_message(bucket, kernel, r, tsi_owner_draw(bucket, r), r,
-                              unions->back.recv_at[r], unions->back.recv_len[r]);
+    struct tsi_collective *const in = bucket->in;
+    struct sparse *const sparse = bucket->private;
+    const terse_status status = tsi_messages_wait(bucket);
+    for (uint32_t r = 0; r < in->workers && status == TERSE_OK; r++) {
+        const struct tsi_part part =
+            tsi_part_of(bucket, &sparse->back, r, TSI_TO_ALL, tsi_owner_key(bucket, r),
+                        sparse->slice, sparse->owned[r]);
+        zero_slices(bucket, sparse->owned[r]);
+        read_lists(bucket, &part, &sparse->back, sparse->owned[r]);
+        if (bucket->status == TERSE_OK)
+            bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(sparse->back.recv_at[r]));
     }
+    tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
+                                                            .first = bucket->first,
+                                                            .count = (size_t)bucket->count,
+                                                            .value = in->dense + bucket->first});
     return status;
-}
-
-static void undo(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    if (room->memory && bucket->unions->said)
-        (void)!tsi_codec_decode_add(bucket->codec, 0, &room->draw, bucket->owned[room->rank],
-                                    bucket->unions->own, bucket->unions->own_len, room->memory,
-                                    NULL);
 }
 
 const struct tsi_combine_ops tsi_combine_sparse_allreduce = {
@@ -363,6 +268,5 @@ const struct tsi_combine_ops tsi_combine_sparse_allreduce = {
     .refuses = refuses,
     .create = create,
     .destroy = destroy,
-    .move = {say, send_there, answer, send_back, hear},
-    .undo = undo,
+    .phase = {send, confirm_there, send_there, reduce, confirm_back, send_back, receive},
 };

@@ -1,14 +1,12 @@
 /* vote: the majority of the workers' signs, one bit both ways (Bernstein et al., ICLR 2019). Every
  * rank counts the votes for its slice. Bits are counted as they came, sixty-four side by side,
- * never unpacked. 2(K-1)/K payloads per worker. */
+ * never unpacked, and the aggregate stays in bits. 2(K-1)/K payloads per worker. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
-#include "base/parallel.h"
 #include "codec/section.h"
-#include "combine/combine.h"
-#include "kernels/bind.h"
+#include "combine/sharded.h"
 
 #define WORDS 64u  /* counted at a time */
 #define PLANES 13u /* bits of a count: up to TERSE_MAX_WORKERS votes */
@@ -19,19 +17,6 @@ struct tally {
     uint64_t plane[PLANES][WORDS];
     unsigned planes; /* in use */
 };
-
-static const char *refuses(const terse_codec_about *codec)
-{
-    return strcmp(codec->name, "sign") == 0 ? NULL : "only signs can be voted on";
-}
-
-static terse_status create(struct tsi_bucket *bucket)
-{
-    const size_t len = tsi_codec_bound(bucket->codec, 0, bucket->owned[bucket->room->rank]);
-    bucket->tied = malloc(len + 1);
-    bucket->ballot = calloc(bucket->room->workers, sizeof *bucket->ballot);
-    return bucket->tied && bucket->ballot ? tsi_mail_both(bucket) : TERSE_NO_MEMORY;
-}
 
 /* ---- counting ---- */
 
@@ -100,195 +85,173 @@ static void decide(const uint8_t *const *ballot, uint32_t votes, size_t at, size
 /* ---- ties ---- */
 
 /* A tied element of a piece is negative where its coin says so. `bits` are the piece's own. */
-static void toss(const struct tsi_bucket *bucket, const struct tsk_table *kernel,
-                 const struct tsi_piece *piece, const uint8_t *tied, uint8_t *bits)
+static void toss(const struct tsi_bucket *bucket, const struct tsi_piece *piece,
+                 const uint8_t *tied, uint8_t *bits)
 {
     const struct tsk_stream stream =
-        tsi_stream_shared(&bucket->room->draw, TSI_RANDOM_TIE, piece->tensor);
+        tsi_stream_shared(&bucket->in->key, TSI_RANDOM_TIE, piece->tensor);
     const size_t len = (piece->count + 7) / 8;
     for (size_t at = 0; at < len; at += TSK_RANDOM_GROUP * sizeof(uint32_t)) {
         uint32_t coins[TSK_RANDOM_GROUP];
         const size_t left = len - at;
         const uint64_t first = (piece->first + 8 * (uint64_t)at) / COINS_PER_DRAW;
-        kernel->random_u32(&stream, first, TSK_RANDOM_GROUP, coins);
+        bucket->in->kernel->random_u32(&stream, first, TSK_RANDOM_GROUP, coins);
         const uint8_t *const coin = (const uint8_t *)coins;
         for (size_t i = 0; i < left && i < sizeof coins; i++)
             bits[at + i] |= tied[at + i] & coin[i];
     }
 }
 
-/* Clears the bits behind the last element: an even split of nothing is no tie. */
-static void clear_padding(const struct tsi_piece *piece, uint8_t *bits)
+/* Ties get their coins, and the bits behind the last element of a piece are cleared: an even split
+ * of nothing is no tie. */
+static void settle_ties(const struct tsi_bucket *bucket, const uint8_t *tied, uint8_t *bits)
 {
-    if (piece->count % 8 != 0)
-        bits[piece->count / 8] &= (uint8_t)((1u << piece->count % 8) - 1);
-}
-
-static terse_status settle_ties(struct tsi_bucket *bucket, const uint8_t *tied, uint8_t *bits)
-{
-    const struct tsi_pieces mine = bucket->owned[bucket->room->rank];
-    const struct tsk_table *kernel;
-    const terse_status status = tsk_bound(&kernel, NULL);
-    size_t at = 0;
-    for (uint32_t i = mine.first; status == TERSE_OK && i < mine.first + mine.count; i++) {
+    const struct tsi_pieces mine = bucket->owned[bucket->in->rank];
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
         const struct tsi_piece *const piece = &bucket->codec->piece[i];
-        if (bucket->room->tie_coin)
-            toss(bucket, kernel, piece, tied + at, bits + at);
-        if (piece->count > 0)
-            clear_padding(piece, bits + at);
-        at += (piece->count + 7) / 8;
-    }
-    return status;
-}
-
-/* ---- frames ---- */
-
-static struct tsi_part part_of(const struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                               terse_rng_key draw)
-{
-    return (struct tsi_part){.pass = bucket->round,
-                             .key = draw,
-                             .first = bucket->first,
-                             .count = tsi_pieces_elements(bucket, pieces)};
-}
-
-/* Opens the bits that `rank` said of these pieces: as many as they need. */
-static terse_status open_bits(struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                              terse_rng_key draw, const struct tsi_mail *mail, uint32_t rank,
-                              const uint8_t **bits)
-{
-    const struct tsi_part part = part_of(bucket, pieces, draw);
-    const size_t len = tsi_codec_bound(bucket->codec, 0, pieces);
-    size_t heard = 0;
-    terse_status status = tsi_part_open(bucket->codec, &part, mail->recv_at[rank],
-                                        mail->recv_cap[rank], bits, &heard, &bucket->fault);
-    if (status == TERSE_OK && heard != len)
-        status =
-            tsi_fail(&bucket->fault, TERSE_BAD_FRAME, 0, "%zu bytes of votes, not %zu", heard, len);
-    /* who sent nothing knows why and says so itself */
-    return tsi_bucket_fail(bucket, status,
-                           tsi_part_is_void(mail->recv_at[rank]) ? -1 : (int32_t)rank);
-}
-
-/* ---- the three moves ---- */
-
-static terse_status open_ballots(struct tsi_bucket *bucket, const uint8_t **ballot)
-{
-    const struct tsi_room *const room = bucket->room;
-    terse_status status = TERSE_OK;
-    for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_rng_key draw = room->draw;
-        draw.worker = r;
-        status = open_bits(bucket, bucket->owned[room->rank], draw, &bucket->there, r, &ballot[r]);
-    }
-    return status;
-}
-
-static terse_status count(struct tsi_bucket *bucket)
-{
-    struct tsi_room *const room = bucket->room;
-    const struct tsi_pieces mine = bucket->owned[room->rank];
-    const size_t len = tsi_codec_bound(bucket->codec, 0, mine);
-    const uint8_t **const ballot = bucket->ballot;
-    uint8_t *const bits = bucket->back.memory + TERSE_FRAME_HEADER_LEN;
-    uint8_t *const tied = bucket->tied;
-    const struct tsi_part part = part_of(bucket, mine, tsi_owner_draw(bucket, room->rank));
-    uint64_t from = tsi_now();
-    terse_status status = open_ballots(bucket, ballot);
-    tsi_clock(room, TERSE_STAGE_WIRE, &from);
-    for (size_t at = 0; at < len && status == TERSE_OK; at += WORDS * 8) {
-        const size_t block = len - at < WORDS * 8 ? len - at : WORDS * 8;
-        decide(ballot, room->workers, at, block, bits + at, tied + at);
-    }
-    if (status == TERSE_OK)
-        status = settle_ties(bucket, tied, bits);
-    tsi_clock(room, TERSE_STAGE_COMBINE, &from);
-    if (status != TERSE_OK) {
-        tsi_part_void(bucket->back.memory);
-        return tsi_bucket_fail(bucket, status, -1);
-    }
-    tsi_part_seal(bucket->codec, &part, len, bucket->back.memory);
-    tsi_clock(room, TERSE_STAGE_WIRE, &from);
-    return TERSE_OK;
-}
-
-static terse_status turn(struct tsi_bucket *bucket)
-{
-    const terse_status status = tsi_mail_wait(bucket);
-    if (status != TERSE_OK)
-        return status;
-    if (bucket->owned[bucket->room->rank].count > 0)
-        (void)!count(bucket);
-    return tsi_mail_post(bucket, &bucket->back);
-}
-
-struct signs_job {
-    const struct tsk_table *kernel;
-    const uint8_t *bits;
-    float *out;
-};
-
-/* Chunk by chunk, so that zeros and what is added to them meet in the cache. */
-static void write_signs(void *context, size_t chunk, size_t first, size_t count)
-{
-    const struct signs_job *const job = context;
-    (void)chunk;
-    memset(job->out + first, 0, count * sizeof *job->out);
-    job->kernel->sign_add_f32(job->out + first, job->bits + first / 8, count, 1.0f);
-}
-
-static terse_status hear_owner(struct tsi_bucket *bucket, const struct tsk_table *kernel,
-                               uint32_t owner)
-{
-    const struct tsi_pieces pieces = bucket->owned[owner];
-    const uint8_t *bits = NULL;
-    uint64_t from = tsi_now();
-    terse_status status = TERSE_OK;
-    if (pieces.count > 0)
-        status =
-            open_bits(bucket, pieces, tsi_owner_draw(bucket, owner), &bucket->back, owner, &bits);
-    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
-    for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
-        const struct tsi_piece *const piece = &bucket->codec->piece[i];
-        struct signs_job job = {kernel, bits, bucket->room->sum + piece->offset};
-        status = tsi_section_padding(bits, 0, piece->count, &bucket->fault);
-        if (status == TERSE_OK && !bucket->packed)
-            tsi_each_chunk(bucket->codec->threads, piece->count, write_signs, &job);
+        if (bucket->in->tie_coin)
+            toss(bucket, piece, tied, bits);
+        if (piece->count % 8 != 0)
+            bits[piece->count / 8] &= (uint8_t)((1u << piece->count % 8) - 1);
+        tied += (piece->count + 7) / 8;
         bits += (piece->count + 7) / 8;
     }
-    tsi_clock(bucket->room, TERSE_STAGE_DECODE, &from);
-    return tsi_bucket_fail(bucket, status, (int32_t)owner);
 }
 
-static terse_status hear(struct tsi_bucket *bucket)
+/* ---- the combine ---- */
+
+struct vote {
+    struct tsi_sharded sharded;
+    uint8_t *tied;          /* bits of this rank's pieces: no majority there */
+    const uint8_t **ballot; /* by rank: the bits it sent about them */
+};
+
+static const char *refuses(const terse_codec_about *codec)
 {
-    const struct tsk_table *kernel = NULL;
-    terse_status status = tsi_mail_wait(bucket);
-    if (status == TERSE_OK)
-        status = tsk_bound(&kernel, &bucket->fault);
-    for (uint32_t r = 0; r < bucket->room->workers && status == TERSE_OK; r++)
-        status = hear_owner(bucket, kernel, r);
-    return status;
+    return strcmp(codec->name, "sign") == 0 ? NULL : "only signs can be voted on";
 }
 
-/* The owners' bits, which were checked when they came. */
-static void signs(const struct tsi_bucket *bucket, const struct tsi_signer *signer)
+static terse_status create(struct tsi_bucket *bucket)
 {
-    for (uint32_t r = 0; r < bucket->room->workers; r++) {
-        const struct tsi_pieces pieces = bucket->owned[r];
-        const uint8_t *bits = (const uint8_t *)bucket->back.recv_at[r] + TERSE_FRAME_HEADER_LEN;
-        for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
-            const struct tsi_piece *const piece = &bucket->codec->piece[i];
-            signer->take(signer->context, piece->offset, piece->count, bits);
-            bits += (piece->count + 7) / 8;
+    struct vote *const vote = calloc(1, sizeof *vote);
+    bucket->private = vote;
+    if (!vote)
+        return TERSE_NO_MEMORY;
+    vote->tied = malloc(tsi_codec_bound(bucket->codec, 0, bucket->owned[bucket->in->rank]) + 1);
+    vote->ballot = calloc(bucket->in->workers, sizeof *vote->ballot);
+    if (!vote->tied || !vote->ballot ||
+        !tsi_aggregate_create(&bucket->aggregate, bucket->codec->piece_count))
+        return TERSE_NO_MEMORY;
+    return tsi_sharded_create(bucket, &vote->sharded);
+}
+
+static void destroy(struct tsi_bucket *bucket)
+{
+    struct vote *const vote = bucket->private;
+    free(vote->tied);
+    free(vote->ballot);
+    tsi_sharded_destroy(&vote->sharded);
+}
+
+static terse_status send(struct tsi_bucket *bucket)
+{
+    return tsi_sharded_send(bucket, &((struct vote *)bucket->private)->sharded);
+}
+
+static void rest(struct tsi_bucket *bucket)
+{
+    tsi_sharded_rest(bucket, &((struct vote *)bucket->private)->sharded);
+}
+
+/* The bits of a part that was received: as many as its pieces need. NULL if the bucket fails. */
+static const uint8_t *open_bits(struct tsi_bucket *bucket, const struct tsi_part *part,
+                                const struct tsi_messages *messages, struct tsi_pieces pieces)
+{
+    const size_t expected = tsi_codec_bound(bucket->codec, 0, pieces);
+    const uint8_t *bits = NULL;
+    terse_fault fault;
+    size_t len = 0;
+    if (!tsi_open_part(bucket, bucket->codec, part, messages, &bits, &len))
+        return NULL;
+    if (len == expected)
+        return bits;
+    (void)tsi_bucket_fail(
+        bucket, tsi_fail(&fault, TERSE_BAD_FRAME, 0, "%zu bytes of votes, not %zu", len, expected),
+        (int32_t)part->route.sender, &fault);
+    return NULL;
+}
+
+/* As an owner: counts the votes and sends the majority to all. */
+static terse_status count(struct tsi_bucket *bucket)
+{
+    struct tsi_collective *const in = bucket->in;
+    struct vote *const vote = bucket->private;
+    const struct tsi_pieces mine = bucket->owned[in->rank];
+    const size_t len = tsi_codec_bound(bucket->codec, 0, mine);
+    const struct tsi_messages *const there = &vote->sharded.there;
+    uint8_t *const frame = vote->sharded.back.memory;
+    uint8_t *const bits = frame + TERSE_FRAME_HEADER_LEN;
+    const struct tsi_part back =
+        tsi_part_of(bucket, &vote->sharded.back, in->rank, TSI_TO_ALL,
+                    tsi_owner_key(bucket, in->rank), bucket->codec->piece, mine);
+    const terse_status status = tsi_messages_wait(bucket);
+    if (status != TERSE_OK)
+        return status;
+    for (uint32_t r = 0; r < in->workers && mine.count > 0 && bucket->status == TERSE_OK; r++) {
+        const struct tsi_part part = tsi_part_of(
+            bucket, there, r, in->rank, tsi_worker_key(bucket, r), bucket->codec->piece, mine);
+        vote->ballot[r] = open_bits(bucket, &part, there, mine);
+    }
+    uint64_t from = tsi_now();
+    if (mine.count > 0 && bucket->status == TERSE_OK) {
+        for (size_t at = 0; at < len; at += WORDS * 8) {
+            const size_t block = len - at < WORDS * 8 ? len - at : WORDS * 8;
+            decide(vote->ballot, in->workers, at, block, bits + at, vote->tied + at);
         }
+        settle_ties(bucket, vote->tied, bits);
+        tsi_clock(in, TERSE_STAGE_COMBINE, &from);
+        tsi_part_seal(bucket->codec, &back, len, frame);
+    } else if (mine.count > 0) {
+        tsi_part_void(&back, frame);
+    }
+    tsi_clock(in, TERSE_STAGE_WIRE, &from);
+    return tsi_messages_post(bucket, &vote->sharded.back);
+}
+
+/* The owners' bits are the aggregate, where they lie. */
+static void add_spans(struct tsi_bucket *bucket, uint32_t owner, const uint8_t *bits)
+{
+    const struct tsi_pieces pieces = bucket->owned[owner];
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        terse_fault fault = {.rank = -1};
+        const terse_status status = tsi_section_padding(bits, 0, piece->count, &fault);
+        (void)tsi_bucket_fail(bucket, status, (int32_t)owner, &fault);
+        tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_SIGNS,
+                                                                .first = piece->offset,
+                                                                .count = piece->count,
+                                                                .negative = bits});
+        bits += (piece->count + 7) / 8;
     }
 }
 
-/* Signs are said without memory: nothing was taken. */
-static void undo(struct tsi_bucket *bucket)
+static terse_status receive(struct tsi_bucket *bucket)
 {
-    (void)bucket;
+    const struct tsi_messages *const back = &((struct vote *)bucket->private)->sharded.back;
+    const terse_status status = tsi_messages_wait(bucket);
+    for (uint32_t r = 0; r < bucket->in->workers && status == TERSE_OK; r++) {
+        const struct tsi_pieces pieces = bucket->owned[r];
+        const struct tsi_part part = tsi_part_of(
+            bucket, back, r, TSI_TO_ALL, tsi_owner_key(bucket, r), bucket->codec->piece, pieces);
+        if (pieces.count == 0 || bucket->status != TERSE_OK)
+            continue;
+        const uint8_t *const bits = open_bits(bucket, &part, back, pieces);
+        if (!bits)
+            continue;
+        add_spans(bucket, r, bits);
+        bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(back->recv_at[r]));
+    }
+    return status;
 }
 
 const struct tsi_combine_ops tsi_combine_vote = {
@@ -297,9 +260,7 @@ const struct tsi_combine_ops tsi_combine_vote = {
     .cut = TSI_CUT_SLICES,
     .refuses = refuses,
     .create = create,
-    .move = {tsi_say_to_owners, turn, hear},
-    .runs = tsi_owners_runs,
-    .say_rest = tsi_say_to_itself,
-    .undo = undo,
-    .signs = signs,
+    .destroy = destroy,
+    .phase = {send, count, receive},
+    .rest = rest,
 };

@@ -1,65 +1,16 @@
-/* The exchange object: made by all workers together, and what it can be asked. */
-#include "exchange/exchange.h"
-
+/* An exchange is a facade: a method whose direction is the gradient itself and whose update writes
+ * the aggregate over it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
+#include "method/method.h"
 
-/* ---- creation ---- */
-
-static terse_status create_seat(terse_exchange *exchange, terse_group *group)
-{
-    const uint32_t workers = terse_group_workers(group);
-    exchange->room.group = group;
-    exchange->room.rank = terse_group_rank(group);
-    exchange->room.workers = workers;
-    exchange->room.draw.worker = exchange->room.rank;
-    exchange->heard = calloc((size_t)workers * TSI_AGREE_FIELDS, sizeof *exchange->heard);
-    exchange->heard_at = calloc(workers, sizeof *exchange->heard_at);
-    exchange->heard_len = calloc(workers, sizeof *exchange->heard_len);
-    return exchange->heard && exchange->heard_at && exchange->heard_len ? TERSE_OK
-                                                                        : TERSE_NO_MEMORY;
-}
-
-terse_status tsi_exchange_prepare(terse_group *group, const terse_layout *layout,
-                                  const struct tsi_exchange_plan *plan, terse_exchange **out,
-                                  terse_fault *fault)
-{
-    terse_exchange *const exchange = calloc(1, sizeof *exchange);
-    if (!exchange)
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    terse_status status = create_seat(exchange, group);
-    if (status == TERSE_OK) {
-        exchange->broken = tsi_exchange_settle(exchange, layout, plan, &exchange->cause);
-        status = tsi_say_settings(exchange, exchange->broken, fault);
-    }
-    if (status != TERSE_OK) {
-        terse_exchange_destroy(exchange);
-        return status;
-    }
-    *out = exchange;
-    return TERSE_OK;
-}
-
-terse_status tsi_exchange_settled(terse_exchange *exchange, terse_fault *fault)
-{
-    terse_fault theirs = {.rank = -1};
-    const terse_status mine = exchange->broken;
-    const terse_status status = tsi_agree_settings(exchange, &theirs);
-    if (fault && (mine != TERSE_OK || status != TERSE_OK))
-        *fault = mine != TERSE_OK ? exchange->cause : theirs;
-    return mine != TERSE_OK ? mine : status;
-}
-
-void tsi_exchange_refuse(terse_group *group, terse_status why)
-{
-    terse_exchange *const exchange = calloc(1, sizeof *exchange);
-    if (exchange && create_seat(exchange, group) == TERSE_OK &&
-        tsi_say_settings(exchange, why, NULL) == TERSE_OK)
-        (void)!tsi_agree_settings(exchange, NULL);
-    terse_exchange_destroy(exchange);
-}
+struct terse_exchange {
+    terse_method *method;
+    char *plain; /* what the stages point to */
+    char *combine;
+};
 
 /* Options of this library's size; callers built with an earlier one give fewer. */
 static terse_status read_options(const terse_exchange_options *given, terse_exchange_options *out,
@@ -74,21 +25,91 @@ static terse_status read_options(const terse_exchange_options *given, terse_exch
     return TERSE_OK;
 }
 
+/* By default a residual wherever the codec allows one and is not exact. */
+static terse_status choose_feedback(const terse_exchange_options *options, const char *codec,
+                                    int *residual, terse_fault *fault)
+{
+    const char *const name = options->feedback;
+    terse_codec_about about = {0};
+    terse_layout *layout = NULL;
+    terse_codec *made = NULL;
+    if (name && strcmp(name, "none") != 0 && strcmp(name, "residual") != 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "feedback is residual or none, not '%.64s'",
+                        name);
+    terse_status status = terse_layout_vector(1, &layout);
+    if (status == TERSE_OK)
+        status = terse_codec_create(codec, layout, NULL, &made, fault);
+    if (status == TERSE_OK)
+        terse_codec_describe(made, &about);
+    terse_codec_destroy(made);
+    terse_layout_destroy(layout);
+    *residual =
+        name ? strcmp(name, "residual") == 0
+             : about.traits & TERSE_CODEC_CONTRACTIVE && !(about.traits & TERSE_CODEC_UNBIASED);
+    return status;
+}
+
+static terse_status choose_stages(terse_exchange *exchange, const terse_exchange_options *options,
+                                  terse_fault *fault)
+{
+    const char *const codec = options->codec ? options->codec : "f32";
+    struct tsi_stages *const stages = &exchange->method->stages;
+    if (strlen(codec) >= sizeof stages->codec)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "the codec's spec is too long: %zu bytes",
+                        strlen(codec));
+    if (options->tie && strcmp(options->tie, "coin") != 0 && strcmp(options->tie, "plus") != 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "tie is coin or plus, not '%.64s'", options->tie);
+    exchange->plain = options->plain ? strdup(options->plain) : NULL;
+    exchange->combine = options->combine ? strdup(options->combine) : NULL;
+    if ((options->plain && !exchange->plain) || (options->combine && !exchange->combine))
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    memcpy(stages->codec, codec, strlen(codec) + 1);
+    stages->combine = exchange->combine;
+    stages->tie_coin = !options->tie || strcmp(options->tie, "coin") == 0;
+    stages->min = options->min;
+    stages->plain = exchange->plain;
+    return choose_feedback(options, codec, &stages->residual, fault);
+}
+
+static terse_status make(terse_exchange *exchange, terse_group *group, const terse_layout *layout,
+                         const terse_exchange_options *options, terse_fault *fault)
+{
+    terse_exchange_options all;
+    terse_method *const method = exchange->method;
+    terse_status status = read_options(options, &all, fault);
+    if (status != TERSE_OK)
+        return status;
+    method->settings.row = &tsi_method_composed;
+    method->options = (terse_method_options){.size = sizeof method->options,
+                                             .seed = all.seed,
+                                             .threads = all.threads,
+                                             .compare_every = all.compare_every,
+                                             .skip_finite_check = all.skip_finite_check,
+                                             .aggregate_out = 1};
+    status = choose_stages(exchange, &all, fault);
+    if (status == TERSE_OK)
+        status = tsi_method_prepare(method, group, layout, NULL, fault);
+    if (status != TERSE_OK) {
+        tsi_collective_refuse(group, status);
+        return status;
+    }
+    return tsi_method_connect(&exchange->method, 1, fault);
+}
+
 terse_status terse_exchange_create(terse_group *group, const terse_layout *layout,
                                    const terse_exchange_options *options, terse_exchange **out,
                                    terse_fault *fault)
 {
-    terse_exchange_options all;
-    const struct tsi_exchange_plan plan = {.options = &all};
-    terse_exchange *exchange = NULL;
     if (!group || !layout || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "group, layout or out is NULL");
-    terse_status status = read_options(options, &all, fault);
-    if (status == TERSE_OK)
-        status = tsi_exchange_prepare(group, layout, &plan, &exchange, fault);
-    if (status != TERSE_OK)
-        return status;
-    status = tsi_exchange_settled(exchange, fault);
+    terse_exchange *const exchange = calloc(1, sizeof *exchange);
+    if (exchange)
+        exchange->method = calloc(1, sizeof *exchange->method);
+    if (!exchange || !exchange->method) {
+        terse_exchange_destroy(exchange);
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    }
+    const terse_status status = make(exchange, group, layout, options, fault);
     if (status == TERSE_OK)
         *out = exchange;
     else
@@ -100,48 +121,71 @@ void terse_exchange_destroy(terse_exchange *exchange)
 {
     if (!exchange)
         return;
-    for (uint32_t i = 0; i < exchange->bucket_count; i++)
-        tsi_bucket_destroy(exchange->bucket[i]);
-    free(exchange->bucket);
-    free(exchange->posted);
-    free(exchange->memory_before);
-    free(exchange->owner_memory_before);
-    free(exchange->own_memory);
+    terse_method_destroy(exchange->method);
     free(exchange->plain);
-    free((void *)(uintptr_t)exchange->room.back_spec);
-    free(exchange->room.owner_memory);
-    free(exchange->own_sum);
-    free((void *)(uintptr_t)exchange->room.codec_spec);
-    terse_layout_destroy(exchange->room.layout);
-    free(exchange->heard);
-    free(exchange->heard_at);
-    free(exchange->heard_len);
+    free(exchange->combine);
     free(exchange);
+}
+
+/* ---- steps ---- */
+
+terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
+                                terse_exchange_report *report, terse_fault *fault)
+{
+    terse_method_report done;
+    if (!exchange || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
+    exchange->method->buffers.weights = gradient;
+    const terse_status status = terse_method_step(exchange->method, gradient, &done, fault);
+    if (status == TERSE_OK && report)
+        *report = done.exchange;
+    return status;
+}
+
+terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient, uint32_t first,
+                                 uint32_t count, terse_fault *fault)
+{
+    if (!exchange || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
+    return terse_method_post(exchange->method, gradient, first, count, fault);
+}
+
+terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
+                                   terse_exchange_report *report, terse_fault *fault)
+{
+    terse_method_report done;
+    if (!exchange || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
+    exchange->method->buffers.weights = gradient;
+    const terse_status status = terse_method_finish(exchange->method, gradient, &done, fault);
+    if (status == TERSE_OK && report)
+        *report = done.exchange;
+    return status;
 }
 
 /* ---- asking ---- */
 
 const char *terse_exchange_settings(const terse_exchange *exchange)
 {
-    return exchange->settings;
+    return terse_method_settings(exchange->method);
 }
 
 float *terse_exchange_residual(terse_exchange *exchange)
 {
-    return exchange->room.memory;
+    return exchange->method->buffers.residual.now;
 }
 
 float *terse_exchange_owner_residual(terse_exchange *exchange)
 {
-    return exchange->room.owner_memory;
+    return exchange->method->buffers.owner.now;
 }
 
 uint64_t terse_exchange_step(const terse_exchange *exchange)
 {
-    return exchange->step;
+    return exchange->method->progress.rounds;
 }
 
 void terse_exchange_set_step(terse_exchange *exchange, uint64_t step)
 {
-    exchange->step = step;
+    exchange->method->progress.rounds = step;
 }

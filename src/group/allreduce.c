@@ -1,18 +1,34 @@
-/* The ordered sum: every rank owns a slice, hears everybody's version of it, adds them in rank
- * order and says the sums to all. A slice goes in segments, so that adding one overlaps the way of
- * others; slices and segments depend on count and workers alone, and the result on neither. */
+/* The ordered all-reduce: a reduce-scatter and an all-gather. Every rank owns a slice, receives
+ * everybody's version of it, adds them in rank order and sends the sums to all. A slice goes in
+ * segments, so that adding one overlaps the way of others; slices and segments depend on count and
+ * workers alone, and the result on neither.
+ *
+ * Segments travel as they lie. Their checks, keyed by the operation, segment, sender and receiver,
+ * follow in one message per phase: a receiver hashes a segment while it is in the cache and
+ * compares at the end of the phase. A segment that is damaged is reported once the phase is
+ * complete, so that nobody waits for this rank. Between threads of one process nothing is checked.
+ */
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/fault.h"
+#include "base/hash.h"
 #include "base/parallel.h"
 #include "group/group.h"
 #include "kernels/bind.h"
 
 enum {
     SLICE_STEP = 16,     /* floats */
-    SEGMENT = 32 * 1024, /* floats: 128 KiB, what Open MPI sends over TCP in one piece */
-    WINDOW = 8,          /* segments on their way to be added, and as many sums on their way back */
+    SEGMENT = 32 * 1024, /* floats: 128 KiB, what Open MPI sends over TCP in
+                          * one piece */
+    CHECK_LEN = 8,       /* bytes */
+    CHECK_FLOATS = CHECK_LEN / sizeof(float),
 };
+
+enum phase { REDUCE_SCATTER, ALLGATHER };
+
+/* What is sent in the first phase may still be under way when the second fills in its own. */
+enum check_role { SENT, SENT_SUMS, ARRIVED, COMPUTED, CHECK_ROLES };
 
 static size_t round_up(size_t count)
 {
@@ -29,192 +45,266 @@ static size_t slice_of(const terse_group *group, size_t count)
     return round_up(divide_up(count, group->workers));
 }
 
-size_t terse_group_allreduce_scratch(const terse_group *group, size_t count)
+/* Checks that were sent, that arrived and that were computed: one for each rank and segment. */
+static size_t check_floats(const terse_group *group)
 {
-    return slice_of(group, count) * (group->workers - 1);
+    return (size_t)CHECK_FLOATS * group->workers * TERSE_ALLREDUCE_SEGMENTS;
 }
 
-/* Where the segment of rank r's slice begins, and how many floats it has; 0 behind the end. */
+size_t terse_group_allreduce_scratch(const terse_group *group, size_t count)
+{
+    return slice_of(group, count) * (group->workers - 1) + CHECK_ROLES * check_floats(group);
+}
+
+/* ---- where things lie ---- */
+
+/* A segment of rank r's slice: where it begins, and how many floats it has; 0 behind the end. */
 struct span {
     size_t first;
     size_t count;
 };
 
-static struct span span_of(const terse_allreduce *sum, uint32_t r, uint32_t segment)
+static struct span span_of(const terse_allreduce *all, uint32_t r, uint32_t segment)
 {
-    const size_t within = segment * sum->segment;
-    const size_t slice_left = sum->slice - within;
-    const size_t first = r * sum->slice + within;
-    const size_t left = first < sum->count ? sum->count - first : 0;
-    size_t count = slice_left < sum->segment ? slice_left : sum->segment;
+    const size_t within = segment * all->segment;
+    const size_t slice_left = all->slice - within;
+    const size_t first = r * all->slice + within;
+    const size_t left = first < all->count ? all->count - first : 0;
+    size_t count = slice_left < all->segment ? slice_left : all->segment;
     if (count > left)
         count = left;
     return (struct span){left ? first : 0, count};
 }
 
-/* What rank r said about this rank's slice; nothing is kept for this rank itself. */
-static float *heard_from(const terse_group *group, const terse_allreduce *sum, uint32_t r,
-                         uint32_t segment)
+static uint8_t *check_at(const terse_group *group, const terse_allreduce *all, enum check_role role,
+                         uint32_t r, uint32_t segment)
+{
+    float *const checks = all->scratch + all->slice * (group->workers - 1);
+    const size_t number = (size_t)r * TERSE_ALLREDUCE_SEGMENTS + segment;
+    return (uint8_t *)(checks + (size_t)role * check_floats(group) + number * CHECK_FLOATS);
+}
+
+/* What rank r sent about this rank's slice; nothing is kept for this rank itself. */
+static float *received_from(const terse_group *group, const terse_allreduce *all, uint32_t r,
+                            uint32_t segment)
 {
     const size_t row = r < group->rank ? r : r - 1;
-    return sum->scratch + row * sum->slice + segment * sum->segment;
+    return all->scratch + row * all->slice + segment * all->segment;
 }
 
-static terse_status post_slices(terse_group *group, const terse_allreduce *sum, uint32_t segment,
-                                terse_request *out, terse_fault *fault)
+static void compute_check(const terse_group *group, const terse_allreduce *all,
+                          enum check_role role, enum phase phase, uint32_t r, uint32_t segment,
+                          const float *floats, size_t count)
 {
-    const struct span mine = span_of(sum, group->rank, segment);
+    const uint32_t sender = role == COMPUTED ? r : group->rank;
+    const uint32_t receiver = role == COMPUTED ? group->rank : r;
+    const uint64_t key[3] = {all->key, (uint64_t)segment << 32 | (uint32_t)phase,
+                             (uint64_t)sender << 32 | (phase == ALLGATHER ? 0 : receiver + 1)};
+    tsi_store_u64(check_at(group, all, role, r, segment),
+                  tsi_hash_keyed(key, sizeof key, floats, count * sizeof *floats));
+}
+
+/* Alone, or between threads, nothing travels. */
+static int is_checked(const terse_group *group)
+{
+    return !group->in_process && group->workers > 1;
+}
+
+/* The checks of the sums that this rank sends: the same to all. */
+static void check_sums(const terse_group *group, const terse_allreduce *all, uint32_t segment)
+{
+    const struct span mine = span_of(all, group->rank, segment);
+    const uint32_t first = group->rank == 0;
+    compute_check(group, all, SENT_SUMS, ALLGATHER, first, segment, all->floats + mine.first,
+                  mine.count);
+    for (uint32_t r = 0; r < group->workers; r++)
+        memcpy(check_at(group, all, SENT_SUMS, r, segment),
+               check_at(group, all, SENT_SUMS, first, segment), CHECK_LEN);
+}
+
+/* ---- messages ---- */
+
+/* One segment to and from every rank: slices where they are reduced, or sums to all. */
+static terse_status post_segment(terse_group *group, terse_allreduce *all, enum phase phase,
+                                 uint32_t segment, terse_fault *fault)
+{
+    const struct span mine = span_of(all, group->rank, segment);
     tsi_group_clear(group);
     for (uint32_t r = 0; r < group->workers; r++) {
-        const struct span theirs = span_of(sum, r, segment);
+        const struct span theirs = span_of(all, r, segment);
+        const struct span *const out = phase == REDUCE_SCATTER ? &theirs : &mine;
         if (r == group->rank)
             continue;
-        group->send_at[r] = sum->floats + theirs.first;
-        group->send_len[r] = theirs.count * sizeof(float);
-        group->recv_at[r] = heard_from(group, sum, r, segment);
-        group->recv_len[r] = mine.count * sizeof(float);
+        group->send_at[r] = all->floats + out->first;
+        group->send_len[r] = out->count * sizeof(float);
+        group->recv_at[r] = phase == REDUCE_SCATTER ? received_from(group, all, r, segment)
+                                                    : all->floats + theirs.first;
+        group->recv_len[r] = (phase == REDUCE_SCATTER ? mine : theirs).count * sizeof(float);
+        if (is_checked(group) && phase == REDUCE_SCATTER)
+            compute_check(group, all, SENT, phase, r, segment, all->floats + out->first,
+                          out->count);
     }
-    return tsi_group_post(group, out, fault);
+    if (is_checked(group) && phase == ALLGATHER)
+        check_sums(group, all, segment);
+    return tsi_group_post(group, &all->requests[segment], fault);
 }
 
-static terse_status post_sums(terse_group *group, const terse_allreduce *sum, uint32_t segment,
-                              terse_request *out, terse_fault *fault)
+/* In one process they are zeros: every engine sends as many bytes. */
+static terse_status post_checks(terse_group *group, terse_allreduce *all, enum check_role sent,
+                                terse_fault *fault)
 {
-    const struct span mine = span_of(sum, group->rank, segment);
+    const size_t len = (size_t)all->segments * CHECK_LEN;
     tsi_group_clear(group);
     for (uint32_t r = 0; r < group->workers; r++) {
-        const struct span theirs = span_of(sum, r, segment);
         if (r == group->rank)
             continue;
-        group->send_at[r] = sum->floats + mine.first;
-        group->send_len[r] = mine.count * sizeof(float);
-        group->recv_at[r] = sum->floats + theirs.first;
-        group->recv_len[r] = theirs.count * sizeof(float);
+        if (group->in_process)
+            memset(check_at(group, all, sent, r, 0), 0, len);
+        group->send_at[r] = check_at(group, all, sent, r, 0);
+        group->recv_at[r] = check_at(group, all, ARRIVED, r, 0);
+        group->send_len[r] = group->recv_len[r] = len;
     }
-    return tsi_group_post(group, out, fault);
+    return tsi_group_post(group, &all->checks, fault);
 }
 
-/* Adds one segment tile by tile. The sum starts from what rank 0 said, in rank 0's place, and
- * moves to this rank's own floats when they have been added. */
-static void add_segment(const terse_group *group, const terse_allreduce *sum, uint32_t segment,
-                        const struct tsk_table *kernels)
+/* Waits for the checks of a phase and compares; the first rank that differs is to blame. */
+static terse_status compare_checks(terse_group *group, terse_allreduce *all, terse_fault *fault)
 {
-    const struct span mine = span_of(sum, group->rank, segment);
+    terse_status status = terse_group_wait(group, all->checks, fault);
+    for (uint32_t r = 0; r < group->workers && status == TERSE_OK && is_checked(group); r++) {
+        if (r == group->rank ||
+            memcmp(check_at(group, all, ARRIVED, r, 0), check_at(group, all, COMPUTED, r, 0),
+                   (size_t)all->segments * CHECK_LEN) == 0)
+            continue;
+        status = tsi_fail(fault, TERSE_BAD_CHECKSUM, 0,
+                          "rank %u: a segment of its all-reduce arrived damaged", r);
+        if (fault)
+            fault->rank = (int32_t)r;
+    }
+    return status;
+}
+
+/* ---- arithmetic ---- */
+
+/* Adds one segment tile by tile, and finds the largest magnitude of the sums. The sum starts from
+ * what rank 0 sent, in its place, and moves to this rank's own floats when they have been added. */
+static void add_segment(const terse_group *group, terse_allreduce *all, uint32_t segment,
+                        const struct tsk_table *kernel)
+{
+    const struct span mine = span_of(all, group->rank, segment);
+    for (uint32_t r = 0; r < group->workers && is_checked(group); r++)
+        if (r != group->rank)
+            compute_check(group, all, COMPUTED, REDUCE_SCATTER, r, segment,
+                          received_from(group, all, r, segment), mine.count);
     for (size_t at = 0; at < mine.count; at += TSI_TILE) {
         const size_t left = mine.count - at;
         const size_t count = left < TSI_TILE ? left : TSI_TILE;
-        float *const own = sum->floats + mine.first + at;
-        float *const total = group->rank ? heard_from(group, sum, 0, segment) + at : own;
+        float *const own = all->floats + mine.first + at;
+        float *const total = group->rank ? received_from(group, all, 0, segment) + at : own;
         for (uint32_t r = 1; r < group->workers; r++) {
             const float *const next =
-                r == group->rank ? own : heard_from(group, sum, r, segment) + at;
-            (void)kernels->add_f32(total, (const uint8_t *)next, count);
+                r == group->rank ? own : received_from(group, all, r, segment) + at;
+            (void)kernel->add_f32(total, (const uint8_t *)next, count);
         }
         if (total != own)
             memcpy(own, total, count * sizeof *own);
+        const uint32_t here = group->workers > 1 ? kernel->magnitude_max_f32(own, count) : 0;
+        all->largest = here > all->largest ? here : all->largest;
     }
 }
 
-/* Waits for a segment, adds it and says its sum. */
-static terse_status turn_segment(terse_group *group, const terse_allreduce *sum, uint32_t segment,
-                                 terse_request *request, terse_fault *fault)
+/* ---- in three calls ---- */
+
+terse_status tsi_allreduce_post(terse_group *group, float *floats, size_t count, float *scratch,
+                                uint64_t key, terse_allreduce *out, terse_fault *fault)
 {
-    const struct tsk_table *kernels = NULL;
-    terse_status status = tsk_bound(&kernels, fault);
-    if (!status)
-        status = terse_group_wait(group, *request, fault);
-    if (status)
+    terse_allreduce all = {.floats = floats, .scratch = scratch, .count = count, .key = key};
+    terse_status status = tsi_group_alive(group, fault);
+    if (status != TERSE_OK)
         return status;
-    add_segment(group, sum, segment, kernels);
-    return post_sums(group, sum, segment, request, fault);
+    if (!out || (count && !floats) || count > SIZE_MAX / 16 ||
+        (count && group->workers > 1 && !scratch))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "all-reduce: no floats, no scratch or too many");
+    all.slice = slice_of(group, count);
+    all.segment = round_up(divide_up(all.slice, TERSE_ALLREDUCE_SEGMENTS));
+    if (all.segment < SEGMENT)
+        all.segment = SEGMENT;
+    all.segments = (uint32_t)divide_up(all.slice, all.segment);
+    if (all.segments + 1 > group->free_count)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "all-reduce: needs %u requests, %u are free",
+                        (unsigned)all.segments + 1, (unsigned)group->free_count);
+    for (uint32_t i = 0; status == TERSE_OK && i < all.segments; i++)
+        status = post_segment(group, &all, REDUCE_SCATTER, i, fault);
+    if (status == TERSE_OK)
+        status = post_checks(group, &all, SENT, fault);
+    if (status == TERSE_OK)
+        *out = all;
+    return status;
 }
-
-static terse_status divide(const terse_group *group, float *floats, size_t count, float *scratch,
-                           uint32_t most_segments, terse_allreduce *out, terse_fault *fault)
-{
-    const terse_status status = tsi_group_alive(group, fault);
-    if (status)
-        return status;
-    if ((count && !floats) || count > SIZE_MAX / 16 || (count && group->workers > 1 && !scratch))
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "sum: no floats, no scratch or too many");
-    out->floats = floats;
-    out->scratch = scratch;
-    out->count = count;
-    out->slice = slice_of(group, count);
-    out->segment = round_up(divide_up(out->slice, most_segments));
-    if (out->segment < SEGMENT)
-        out->segment = SEGMENT;
-    out->segments = (uint32_t)divide_up(out->slice, out->segment);
-    return TERSE_OK;
-}
-
-static terse_status check_free(const terse_group *group, uint32_t needed, terse_fault *fault)
-{
-    if (needed <= group->free_count)
-        return TERSE_OK;
-    return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "sum: needs %u requests, %u are free",
-                    (unsigned)needed, (unsigned)group->free_count);
-}
-
-/* ---- in three calls: all segments at once ---- */
 
 terse_status terse_group_allreduce_post(terse_group *group, float *floats, size_t count,
                                         float *scratch, terse_allreduce *out, terse_fault *fault)
 {
-    terse_allreduce sum = {0};
-    terse_status status = out ? TERSE_OK : TERSE_BAD_ARGUMENT;
-    if (!status)
-        status = divide(group, floats, count, scratch, TERSE_ALLREDUCE_SEGMENTS, &sum, fault);
-    if (!status)
-        status = check_free(group, sum.segments, fault);
-    for (uint32_t i = 0; !status && i < sum.segments; i++)
-        status = post_slices(group, &sum, i, &sum.requests[i], fault);
-    if (!status)
-        *out = sum;
-    return status;
+    const uint64_t key = group ? ++group->allreduces : 0;
+    return tsi_allreduce_post(group, floats, count, scratch, key, out, fault);
 }
 
-terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *sum,
+terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *all,
                                            terse_fault *fault)
 {
-    terse_status status = sum ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
-    for (uint32_t i = 0; !status && i < sum->segments; i++)
-        status = turn_segment(group, sum, i, &sum->requests[i], fault);
-    return status;
+    const struct tsk_table *kernel = NULL;
+    terse_status status = all ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
+    if (status == TERSE_OK)
+        status = tsk_bound(&kernel, fault);
+    for (uint32_t i = 0; status == TERSE_OK && i < all->segments; i++) {
+        status = terse_group_wait(group, all->requests[i], fault);
+        if (status != TERSE_OK)
+            break;
+        add_segment(group, all, i, kernel);
+        status = post_segment(group, all, ALLGATHER, i, fault);
+    }
+    if (status != TERSE_OK)
+        return status;
+    const terse_status damaged = compare_checks(group, all, fault);
+    if (damaged != TERSE_OK && damaged != TERSE_BAD_CHECKSUM)
+        return damaged;
+    status = post_checks(group, all, SENT_SUMS, damaged == TERSE_OK ? fault : NULL);
+    return status == TERSE_OK ? damaged : status;
 }
 
-terse_status terse_group_allreduce_wait(terse_group *group, terse_allreduce *sum,
+terse_status terse_group_allreduce_wait(terse_group *group, terse_allreduce *all,
                                         terse_fault *fault)
 {
-    terse_status status = sum ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
-    for (uint32_t i = 0; !status && i < sum->segments; i++)
-        status = terse_group_wait(group, sum->requests[i], fault);
-    return status;
+    terse_status status = all ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
+    for (uint32_t i = 0; status == TERSE_OK && i < all->segments; i++) {
+        status = terse_group_wait(group, all->requests[i], fault);
+        for (uint32_t r = 0; r < group->workers && status == TERSE_OK && is_checked(group); r++) {
+            const struct span theirs = span_of(all, r, i);
+            uint8_t *const check = check_at(group, all, COMPUTED, r, i);
+            if (r == group->rank) /* the others compute the same */
+                memcpy(check, check_at(group, all, SENT_SUMS, r, i), CHECK_LEN);
+            else
+                compute_check(group, all, COMPUTED, ALLGATHER, r, i, all->floats + theirs.first,
+                              theirs.count);
+            all->agreed = (all->agreed ^ tsi_load_u64(check)) * UINT64_C(0x9E3779B97F4A7C15);
+        }
+    }
+    return status == TERSE_OK ? compare_checks(group, all, fault) : status;
 }
 
-/* ---- at once: a window of segments, so that they arrive one after the other ---- */
+/* ---- at once ---- */
 
-/* At time i segment i leaves, segment i - WINDOW is added and its sum leaves, and the sum of
- * segment i - 2 WINDOW has arrived. */
 terse_status terse_group_allreduce(terse_group *group, float *floats, size_t count, float *scratch,
                                    terse_fault *fault)
 {
-    terse_allreduce sum = {0};
-    terse_request requests[2 * WINDOW];
-    terse_status status = divide(group, floats, count, scratch, UINT32_MAX, &sum, fault);
-    if (!status)
-        status = check_free(group, sum.segments < 2 * WINDOW ? sum.segments : 2 * WINDOW, fault);
-    const uint64_t segments = status ? 0 : sum.segments;
-    for (uint64_t i = 0; !status && i < segments + 2 * WINDOW; i++) {
-        terse_request *const request = &requests[i % (2 * WINDOW)];
-        const uint64_t turned = i - WINDOW; /* huge before its time */
-        if (i >= 2 * WINDOW && i - 2 * WINDOW < segments)
-            status = terse_group_wait(group, *request, fault);
-        if (!status && i < segments)
-            status = post_slices(group, &sum, (uint32_t)i, request, fault);
-        if (!status && turned < segments)
-            status = turn_segment(group, &sum, (uint32_t)turned, &requests[turned % (2 * WINDOW)],
-                                  fault);
-    }
-    return status;
+    terse_allreduce all;
+    terse_status status = terse_group_allreduce_post(group, floats, count, scratch, &all, fault);
+    if (status != TERSE_OK)
+        return status;
+    const terse_status reduced = terse_group_allreduce_advance(group, &all, fault);
+    if (reduced != TERSE_OK && reduced != TERSE_BAD_CHECKSUM)
+        return reduced;
+    status = terse_group_allreduce_wait(group, &all, reduced == TERSE_OK ? fault : NULL);
+    return reduced == TERSE_OK ? status : reduced;
 }

@@ -20,7 +20,9 @@ struct terse_group {
     uint64_t timeout; /* nanoseconds */
     uint64_t sent;
     uint64_t received;
-    terse_fault cause; /* why it is dead */
+    uint64_t allreduces; /* posted so far: keys their checks */
+    int in_process;      /* bytes never leave this process: nothing is checked */
+    terse_fault cause;   /* why it is dead */
     int dead;
 
     struct request_slot slots[TERSE_MAX_REQUESTS];
@@ -34,6 +36,11 @@ struct terse_group {
     size_t *recv_len;
     uint8_t *bytes; /* what barriers exchange: one to say, then `workers` to hear for each slot */
 };
+
+/* terse_group_allreduce_post with a key of the caller's, equal on all ranks, for the checks. */
+TERSE_CHECK terse_status tsi_allreduce_post(terse_group *group, float *floats, size_t count,
+                                            float *scratch, uint64_t key, terse_allreduce *out,
+                                            terse_fault *fault);
 
 /* TERSE_OK, or why nothing more can be done with this group. */
 TERSE_CHECK terse_status tsi_group_alive(const terse_group *group, terse_fault *fault);

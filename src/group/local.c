@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include <terse/group.h>
+#include "group/group.h"
 
 enum {
     SMALL_SWAP = 64 * 1024
@@ -360,6 +360,7 @@ terse_status terse_group_local(uint32_t workers, terse_group **handles)
         status = terse_group_callbacks(&ops, &board->handles[r], r, workers, &made[r]);
         if (status)
             break;
+        made[r]->in_process = 1;
         board->owners++;
     }
     if (!status)

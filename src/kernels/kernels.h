@@ -61,9 +61,8 @@ struct tsk_table {
 
     /* ---- plain ---- */
 
-    /* before = memory, memory += in, in one pass. `before` goes past the caches, as it is rarely
-     * read again. Returns the largest magnitude bits of `in`. */
-    uint32_t (*snapshot_add_f32)(float *memory, const float *in, size_t count, float *before);
+    /* out = a + b; `out` may be `a`. Returns the largest magnitude bits of `b`. */
+    uint32_t (*sum_f32)(const float *a, const float *b, size_t count, float *out);
 
     /* out += payload floats. Returns 1 if one is not finite (then `out` is unspecified), else 0. */
     uint32_t (*add_f32)(float *out, const uint8_t *in, size_t count);

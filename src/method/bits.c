@@ -29,7 +29,7 @@ static double kappa_for_error(const terse_method *method)
     const double alpha = tsi_value(method, TSI_ALPHA);
     const double smoothness = tsi_value(method, TSI_SMOOTHNESS);
     const double lr =
-        method->options.aggregate_out ? tsi_value(method, TSI_LR) : (double)method->lr;
+        method->options.aggregate_out ? tsi_value(method, TSI_LR) : (double)method->step.lr;
     const double workers = (double)method->workers;
     const double sigma = tsi_value(method, TSI_NOISE);
     const double fallen = pow(alpha, steps);

@@ -1,35 +1,41 @@
-/* A method from inside: what its spec chose (stations.c), how it is made (create.c), what it does
- * inside a step of its exchange (host.c), the step itself (step.c). */
+/* A method from inside. A step of it is one file to read, step.c; what it needs beside: the stages
+ * that a spec chose (stages.c), how the object is made (create.c, collective.c), numbers of a step
+ * (rates.c, bound.c, bits.c), records between ranks (agree.c, record.c), its end (commit.c). */
 #ifndef TSI_METHOD_H
 #define TSI_METHOD_H
 
-#include "exchange/exchange.h"
-#include "memory/posterior.h"
+#include "combine/combine.h"
+#include "direction/direction.h"
+#include "feedback/posterior.h"
+#include "method/agree.h"
 #include "method/table.h"
-#include "update/blank.h"
+#include "update/sparse_clear.h"
 #include "update/update.h"
 
-/* The stations a spec has chosen. */
-struct tsi_stations {
+/* The stages that a spec has chosen. */
+struct tsi_stages {
     enum tsi_point point;
     enum tsi_direction direction;
     enum tsi_unit unit;
     enum tsi_update_kind update;
-    int residual; /* has error memory */
-    int local;    /* every > 1: local steps between exchanges */
+    int residual; /* 1: error feedback */
+    int local;    /* 1: every > 1, local steps between exchanges */
     char codec[TSI_MAX_WORD];
-    char back[TSI_MAX_WORD]; /* "" for none */
+    char back[TSI_MAX_WORD]; /* codec of owners; "" for the same */
     const char *combine;     /* NULL: what suits the codec */
+    int tie_coin;
+    uint64_t min;      /* tensors with fewer elements travel plain, */
+    const char *plain; /* and those whose names match; NULL: none */
 };
 
 /* Numbers that change with every step and are equal on all workers. */
 struct tsi_progress {
     uint64_t step;   /* steps done, local ones too */
-    uint64_t rounds; /* exchanges done: the step of the draws */
+    uint64_t rounds; /* exchanges done: the step of random keys */
     double lr_given; /* by terse_method_set_lr, or -1 */
 };
 
-/* What DQ-SGD's rules remember of one piece, said by a worker or back by its owner. */
+/* What DQ-SGD's rules remember of one piece, encoded by a worker or back by its owner. */
 struct tsi_bit_record {
     double spent;  /* bits so far */
     double mean;   /* of the statistic that the rule follows */
@@ -38,11 +44,80 @@ struct tsi_bit_record {
     double steps;  /* that mean and spent are over */
 };
 
-enum { TSI_EXCHANGE_MAIN, TSI_EXCHANGE_WARM, TSI_EXCHANGES };
+/* State that a step writes beside the old one and a commit swaps in, so that a step that is not
+ * committed leaves no trace. */
+struct tsi_pair {
+    float *now;
+    float *next;
+};
+
+/* Where a step writes it. */
+static inline float *tsi_out(const struct tsi_pair *pair, int in_place)
+{
+    return in_place ? pair->now : pair->next;
+}
+
+/* Flat buffers; NULL where the stages need none. */
+struct tsi_buffers {
+    float *weights;           /* the caller's */
+    float *point;             /* where gradients are taken, unless that is the weights */
+    struct tsi_pair residual; /* e */
+    struct tsi_pair change;   /* what is encoded, where that is not e, m or g; local steps add up */
+    struct tsi_pair m;        /* moments of the direction */
+    struct tsi_pair v;
+    struct tsi_pair owner; /* residual or weights of this rank's slices */
+    float *update_m;       /* moments of the update */
+    float *update_v;
+    float *dense;    /* aggregates grow here, unless in the caller's buffer */
+    float *flat;     /* a gradient that came by tensor and is needed in one piece */
+    float *eval_sum; /* of terse_method_eval_weights; a failed group may still write there */
+    float *eval_scratch;
+};
+
+/* Upper bounds of magnitudes, see bound.c. */
+struct tsi_bounds {
+    int known;
+    double weights;
+    double m;
+    double residual;
+    double ratio; /* |m| / sqrt(v) */
+};
+
+enum tsi_step_state {
+    TSI_STEP_NONE,
+    TSI_STEP_OPENING, /* the opening record is under way */
+    TSI_STEP_SENDING, /* buckets are sent and make their phases */
+    TSI_STEP_CLOSING, /* the closing record is under way */
+};
+
+/* The step under way. */
+struct tsi_step {
+    enum tsi_step_state state;
+    struct tsi_collective *in;
+    const float *gradient;       /* flat, */
+    const float *const *tensors; /* or by tensor */
+    int posting;                 /* buckets come one by one */
+    int checked;                 /* the gradient was found finite before the step opened */
+    int in_place;                /* state is written over the old one: nothing can fail late */
+    float scale;                 /* clipping */
+    float lr;
+    int measuring;
+    double source_square;       /* |what is encoded|^2, where that is measured */
+    struct tsi_bucket **posted; /* in order */
+    uint32_t posted_count;
+    uint32_t posted_cap;
+    uint32_t window;     /* the first of the buckets that make phases now */
+    terse_status status; /* what went wrong outside of all buckets */
+    terse_fault fault;
+    uint64_t sent_before; /* the group's traffic when the step opened */
+    uint64_t received_before;
+};
+
+enum { TSI_MAIN, TSI_WARM_UP, TSI_COLLECTIVES };
 
 struct terse_method {
     struct tsi_settings settings;
-    struct tsi_stations stations;
+    struct tsi_stages stages;
     struct tsi_progress progress;
     terse_method_options options;
     terse_layout *layout;
@@ -51,76 +126,137 @@ struct terse_method {
     uint32_t rank;
     uint32_t workers;
     size_t count;
-    float *weights; /* the caller's */
-    float *point;   /* where it is not the weights */
-    terse_exchange *exchange[TSI_EXCHANGES];
-    struct tsi_host host;
-    float *memory; /* e; NULL without */
-    float *said;   /* what is said, where there is no memory and it is not g or m */
-    float *m;      /* of the direction */
-    float *v;
-    float *update_m; /* of the update */
-    float *update_v;
-    float *owner_x; /* full-precision weights of this owner's slices */
-    float *owner_next;
-    float *m_before; /* of this step, where buckets are posted one by one */
-    float *v_before;
-    float *flat;       /* a gradient that came by tensor and is needed in one piece */
-    float *deploy_sum; /* of terse_method_eval_weights; a group that dies may still write there */
-    float *deploy_scratch;
-    struct tsi_blank blank; /* of an answer that is kept */
+    struct tsi_collective *collective[TSI_COLLECTIVES]; /* the warm-up's may be NULL */
+    struct tsi_agreement agreement;
+    struct tsi_buffers buffers;
+    struct tsi_bounds bounds;
+    struct tsi_step step;
+    struct tsi_sparse_clear clear; /* of a private output */
     struct tsi_posterior posterior;
     struct tsi_bit_rule rule;
     struct tsi_bit_record *bits; /* by role (worker, owner) and slot */
     size_t slots;
-    uint64_t posterior_count; /* as saved */
-    int remembered;           /* in this step: the posterior is that of its answer */
-    int buckets;              /* 1: posted one by one in this step */
-    /* of the step under way */
-    terse_exchange *under_way;
-    const float *gradient;       /* flat, */
-    const float *const *tensors; /* or by tensor */
-    float scale;                 /* of clipping */
-    float lr;
-    int measuring;
-    double said_square; /* of what was to be said */
+    terse_status failed; /* why it is of no use any more, or TERSE_OK */
+    terse_fault cause;
+    int told; /* 1: the other ranks know */
     char spec[TSI_MAX_METHOD_SPEC];
 };
-
-/* stations.c */
-TERSE_CHECK terse_status tsi_stations_of(const struct tsi_settings *settings,
-                                         struct tsi_stations *out, terse_fault *fault);
-
-/* Is there such a codec? A fault's offset is that in the method's spec. */
-TERSE_CHECK terse_status tsi_stations_codec(const struct tsi_settings *settings,
-                                            const struct tsi_stations *stations,
-                                            terse_fault *fault);
-
-/* host.c */
-extern const struct tsi_host tsi_method_host;
-/* A local step: the gradient's direction into memory and local weights. */
-void tsi_method_local(terse_method *method);
-/* After a step: RegTop-k's posterior, the next point. */
-void tsi_method_settle(terse_method *method);
-/* The point from weights and memory. */
-void tsi_method_point(terse_method *method);
-void tsi_method_point_back(terse_method *method); /* of a step that was not taken */
-
-/* said.c: RegTop-k's posterior. */
-/* All that was said in this step; before anything is committed, as a commit may leave nothing of
- * the sum. */
-void tsi_method_remember(terse_method *method);
-/* What was said was what is left of it more, where values are rounded. */
-void tsi_method_add_left(terse_method *method);
-
-/* bits.c: DQ-SGD's rules. */
-unsigned tsi_method_bits(void *method, const struct tsi_call *call, const float *in, float norm);
-void tsi_method_bits_commit(terse_method *method);
-void tsi_method_bits_forget(terse_method *method); /* of a step that was skipped */
 
 static inline double tsi_value(const terse_method *method, enum tsi_setting which)
 {
     return method->settings.value[which];
 }
+
+static inline unsigned tsi_threads(const terse_method *method)
+{
+    return method->options.threads ? method->options.threads : 1;
+}
+
+/* ---- stages.c ---- */
+
+TERSE_CHECK terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stages *out,
+                                       terse_fault *fault);
+/* Is there such a codec? A fault's offset is that in the method's spec. */
+TERSE_CHECK terse_status tsi_stages_codec(const struct tsi_settings *settings,
+                                          const struct tsi_stages *stages, terse_fault *fault);
+
+/* ---- collective.c ---- */
+
+/* Makes a collective of the method's stages, or of its warm-up, and posts its settings to all
+ * ranks; tsi_collective_agree compares them. A failure here is told to the others. */
+TERSE_CHECK terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault);
+TERSE_CHECK terse_status tsi_collective_agree(terse_method *method, terse_fault *fault);
+void tsi_collective_destroy(struct tsi_collective *in);
+/* Tells the other ranks that this one will have no collective: `why` is a failure. */
+void tsi_collective_refuse(terse_group *group, terse_status why);
+/* The bucket of these tensors, made when it is first asked for. */
+TERSE_CHECK terse_status tsi_collective_bucket(struct tsi_collective *in, uint32_t first,
+                                               uint32_t count, struct tsi_bucket **out,
+                                               terse_fault *fault);
+
+/* ---- create.c ---- */
+
+/* What terse_method_create does once the stages are known; terse_exchange_create begins here. */
+TERSE_CHECK terse_status tsi_method_prepare(terse_method *method, terse_group *group,
+                                            const terse_layout *layout, float *weights,
+                                            terse_fault *fault);
+TERSE_CHECK terse_status tsi_method_connect(terse_method **methods, uint32_t count,
+                                            terse_fault *fault);
+/* The second buffer of every pair, for steps that are not in place; 0 without memory. */
+int tsi_buffers_complete(terse_method *method);
+
+/* ---- step.c ---- */
+
+/* Begins a step of a whole gradient (flat or by tensor), or of buckets (`posting`). */
+TERSE_CHECK terse_status tsi_step_begin(terse_method *method, const float *gradient,
+                                        const float *const *tensors, int posting,
+                                        terse_fault *fault);
+/* Produces and sends a bucket of a step that is open. */
+TERSE_CHECK terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket,
+                                       terse_fault *fault);
+/* The next thing that waits: opening, one phase of every bucket, closing. *done: committed or
+ * skipped, as the report says. */
+TERSE_CHECK terse_status tsi_step_progress(terse_method *method, int *done,
+                                           terse_method_report *report, terse_fault *fault);
+/* A step between exchanges. */
+void tsi_step_local(terse_method *method, const float *gradient, terse_method_report *report);
+
+/* ---- record.c ---- */
+
+/* Opens a step: is the gradient known to be finite, and what is encoded at most? */
+TERSE_CHECK terse_status tsi_opening_post(terse_method *method, int finite, double bound,
+                                          terse_fault *fault);
+/* A failed method opens one more step, so that the other ranks learn of it. */
+void tsi_opening_refuse(terse_method *method);
+/* *nonfinite: the first rank whose gradient is not finite, or as before; *bound: the largest. */
+TERSE_CHECK terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double *bound,
+                                           terse_fault *fault);
+/* What this worker holds against the step, and whom it blames. */
+terse_status tsi_step_failure(const terse_method *method, terse_fault *why);
+TERSE_CHECK terse_status tsi_closing_post(terse_method *method, terse_fault *fault);
+/* TERSE_OK only if all ranks say so and hold the same aggregate. */
+TERSE_CHECK terse_status tsi_closings_read(terse_method *method, terse_fault *why);
+/* A gradient that cannot be encoded, and a sum that overflows, make everybody skip the step; nobody
+ * is broken by it. */
+int tsi_is_skip(terse_status status);
+
+/* ---- commit.c ---- */
+
+/* Is this a step of RegTop-k, and not of its warm-up? */
+int tsi_step_scores(const terse_method *method);
+/* Where the next gradients are taken, from weights and residual. */
+void tsi_method_point(terse_method *method);
+/* The same for elements whose weights and residual will not change any more in this step. */
+void tsi_move_point(const terse_method *method, const float *residual, size_t first, size_t count);
+/* Where a block is sent, all other elements are what they will be at the end of the step, and their
+ * point is moved while they are in the cache. */
+int tsi_moves_point_early(const terse_method *method, const struct tsi_bucket *bucket);
+/* Commits, or skips where `skipped` says why, and fills in the report. */
+void tsi_step_end(terse_method *method, terse_status skipped, int32_t skipped_by,
+                  terse_method_report *report);
+/* Leaves everything as before the step. */
+void tsi_step_skip(terse_method *method);
+
+/* ---- rates.c ---- */
+
+double tsi_lr_now(const terse_method *method);
+/* The direction of elements first .. first+count-1, whose gradients start at `gradient`. */
+struct tsi_direct tsi_direct_of(const terse_method *method, const float *gradient, size_t first,
+                                size_t count);
+struct tsi_update tsi_update_of(const terse_method *method);
+
+/* ---- bound.c ---- */
+
+/* An upper bound of what this worker will encode in this step, for a gradient whose magnitudes are
+ * at most `gradient`; infinity where there is none. */
+double tsi_bound_step(terse_method *method, double gradient);
+/* Is a late overflow ruled out if no worker encodes more than `largest`? */
+int tsi_bound_is_safe(terse_method *method, double largest);
+
+/* ---- bits.c: DQ-SGD's rules ---- */
+
+unsigned tsi_method_bits(void *method, const struct tsi_call *call, const float *in, float norm);
+void tsi_method_bits_commit(terse_method *method);
+void tsi_method_bits_forget(terse_method *method); /* those of a step that was skipped */
 
 #endif

@@ -26,7 +26,7 @@
         TSI_MIN, "0" \
     }
 
-#define NO_LOCAL_SIGNS "a vote on signs has no length, so it cannot stand for several steps"
+#define NO_LOCAL_SIGNS "signs have no length, so one vote cannot replace several steps"
 
 #define IN_WEIGHTS "residual, in units of weights: lr is inside, so a change of lr needs nothing"
 #define IN_GRADIENTS                                                                          \

@@ -96,7 +96,4 @@ void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t c
 /* Replaces every {name} of a template by the value of that parameter. */
 void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,
                        size_t cap);
-/* The learning rate of step t (from 0) of `steps`. */
-double tsi_settings_lr(const struct tsi_settings *settings, uint64_t t, uint64_t steps);
-
 #endif

@@ -1,4 +1,4 @@
-/* Everything a method remembers, part by part; what it deploys; what it can be asked. */
+/* Everything a method remembers, part by part; its evaluation weights; what it can be asked. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +23,17 @@ static struct part floats_of(const terse_method *method, const char *name, float
     return (struct part){name, floats, floats ? method->count * sizeof(float) : 0, kind, 1};
 }
 
-/* The states of the codec that says the whole layout: PowerSGD's factors. */
+/* The bucket of the whole layout: it is made first. */
+static const struct tsi_bucket *whole_bucket(const terse_method *method)
+{
+    return method->collective[TSI_MAIN]->buckets.list[0];
+}
+
+/* The states of the codec of the whole layout: PowerSGD's factors. */
 static struct part factors_of(const terse_method *method)
 {
-    const terse_exchange *const exchange = method->exchange[TSI_EXCHANGE_MAIN];
-    const terse_codec *const codec = exchange->bucket_count ? exchange->bucket[0]->codec : NULL;
-    const size_t len = codec ? codec->states_len : 0;
+    const terse_codec *const codec = whole_bucket(method)->codec;
+    const size_t len = codec->states_len;
     return (struct part){"factors", len ? codec->states : NULL, len, TERSE_STATE_HINT, 0};
 }
 
@@ -37,27 +42,27 @@ enum { MAX_PARTS = 16 };
 static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
 {
     struct tsi_posterior *const posterior = &method->posterior;
-    terse_exchange *const exchange = method->exchange[TSI_EXCHANGE_MAIN];
-    const size_t said = posterior->cap;
+    const struct tsi_buffers *const buffers = &method->buffers;
+    const int owns = method->stages.update == TSI_UPDATE_REPLACE;
+    const int local = method->stages.local;
+    const size_t sent = posterior->cap;
     const size_t records = method->bits ? method->slots : 0;
-    float *const own_local = method->stations.local ? method->point : NULL;
     const struct part all[MAX_PARTS] = {
         {"progress", &method->progress, sizeof method->progress, TERSE_STATE_SHARED, 0},
-        floats_of(method, "residual", method->memory, TERSE_STATE_RESIDUAL),
-        floats_of(method, "momentum", method->m, TERSE_STATE_OWN),
-        floats_of(method, "second moment", method->v, TERSE_STATE_OWN),
-        floats_of(method, "update momentum", method->update_m, TERSE_STATE_SHARED),
-        floats_of(method, "update second moment", method->update_v, TERSE_STATE_SHARED),
-        floats_of(method, "owner weights", method->owner_x, TERSE_STATE_SLICES),
-        floats_of(method, "owner residual", exchange->room.owner_memory, TERSE_STATE_SLICES),
-        floats_of(method, "local weights", own_local, TERSE_STATE_HINT),
-        floats_of(method, "local change", method->stations.local ? method->said : NULL,
-                  TERSE_STATE_RESIDUAL),
-        {"said count", said ? &method->posterior_count : NULL, said ? sizeof(uint64_t) : 0,
+        floats_of(method, "residual", buffers->residual.now, TERSE_STATE_RESIDUAL),
+        floats_of(method, "momentum", buffers->m.now, TERSE_STATE_OWN),
+        floats_of(method, "second moment", buffers->v.now, TERSE_STATE_OWN),
+        floats_of(method, "update momentum", buffers->update_m, TERSE_STATE_SHARED),
+        floats_of(method, "update second moment", buffers->update_v, TERSE_STATE_SHARED),
+        floats_of(method, owns ? "owner weights" : "owner residual", buffers->owner.now,
+                  TERSE_STATE_SLICES),
+        floats_of(method, "local weights", local ? buffers->point : NULL, TERSE_STATE_HINT),
+        floats_of(method, "local change", buffers->change.now, TERSE_STATE_RESIDUAL),
+        {"sent count", sent ? &posterior->count : NULL, sent ? sizeof posterior->count : 0,
          TERSE_STATE_HINT, 0},
-        {"said index", posterior->index, said * sizeof(uint64_t), TERSE_STATE_HINT, 0},
-        {"said before", posterior->before, said * sizeof(float), TERSE_STATE_HINT, 0},
-        {"said sum", posterior->sum, said * sizeof(float), TERSE_STATE_HINT, 0},
+        {"sent index", posterior->index, sent * sizeof(uint64_t), TERSE_STATE_HINT, 0},
+        {"sent before", posterior->before, sent * sizeof(float), TERSE_STATE_HINT, 0},
+        {"sent sum", posterior->sum, sent * sizeof(float), TERSE_STATE_HINT, 0},
         {"bits", method->bits, records * sizeof *method->bits, TERSE_STATE_HINT, 0},
         factors_of(method),
     };
@@ -79,28 +84,27 @@ terse_status terse_method_state(terse_method *method, uint32_t index, terse_stat
 }
 
 /* What was restored may be damaged: a list that is not one is dropped. */
-static void check_said(terse_method *method)
+static void check_posterior(terse_method *method)
 {
     struct tsi_posterior *const posterior = &method->posterior;
-    const uint64_t count = method->posterior_count;
-    int sound = count <= posterior->cap;
-    for (uint64_t i = 0; i < count && sound; i++)
+    int sound = posterior->count <= posterior->cap;
+    for (uint64_t i = 0; sound && i < posterior->count; i++)
         sound = posterior->index[i] < method->count &&
                 (i == 0 || posterior->index[i] > posterior->index[i - 1]) &&
                 isfinite(posterior->before[i]) && isfinite(posterior->sum[i]);
-    posterior->count = sound ? (size_t)count : 0;
-    method->posterior_count = posterior->count;
+    if (!sound)
+        posterior->count = 0;
 }
 
-/* An owner's floats are its slices' alone: what was restored may be the whole. */
+/* An owner's floats are those of its slices alone: what was restored may be the whole. */
 static void keep_slices(const terse_method *method, float *floats)
 {
-    const terse_exchange *const exchange = method->exchange[TSI_EXCHANGE_MAIN];
-    const struct tsi_bucket *const bucket = exchange->bucket[0];
+    const struct tsi_bucket *const bucket = whole_bucket(method);
     for (uint32_t r = 0; floats && r < method->workers; r++) {
-        const struct tsi_pieces theirs = bucket->owned[r];
-        if (r != method->rank)
-            tsi_zero_pieces(bucket, theirs, floats);
+        const struct tsi_pieces pieces = bucket->owned[r];
+        for (uint32_t i = pieces.first; i < pieces.first + pieces.count && r != method->rank; i++)
+            memset(floats + bucket->codec->piece[i].offset, 0,
+                   bucket->codec->piece[i].count * sizeof *floats);
     }
 }
 
@@ -108,50 +112,49 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
 {
     if (!method)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
-    method->blank.known = 0;
-    if (method->posterior.cap > 0)
-        check_said(method);
-    keep_slices(method, method->owner_x);
-    keep_slices(method, method->exchange[TSI_EXCHANGE_MAIN]->room.owner_memory);
-    if (!method->stations.local ||
+    method->clear.known = 0;
+    method->bounds.known = 0;
+    check_posterior(method);
+    keep_slices(method, method->buffers.owner.now);
+    if (!method->stages.local ||
         method->progress.step % (uint64_t)tsi_value(method, TSI_EVERY) == 0)
         tsi_method_point(method);
     return TERSE_OK;
 }
 
-/* ---- what it deploys ---- */
+/* ---- evaluation weights ---- */
 
 int terse_method_has_eval_weights(const terse_method *method)
 {
     return method->settings.row->deploys;
 }
 
-static int has_room(terse_method *method)
+static int has_eval_buffers(terse_method *method)
 {
     const size_t scratch = terse_group_allreduce_scratch(method->group, method->count);
-    if (!method->deploy_sum)
-        method->deploy_sum = malloc((method->count + 1) * sizeof(float));
-    if (!method->deploy_scratch)
-        method->deploy_scratch = malloc((scratch + 1) * sizeof(float));
-    return method->deploy_sum && method->deploy_scratch;
+    if (!method->buffers.eval_sum)
+        method->buffers.eval_sum = malloc((method->count + 1) * sizeof(float));
+    if (!method->buffers.eval_scratch)
+        method->buffers.eval_scratch = malloc((scratch + 1) * sizeof(float));
+    return method->buffers.eval_sum && method->buffers.eval_scratch;
 }
 
-/* The sums of the memories of all seats of this thread side by side. */
-static terse_status sum_memories(terse_method *const *method, uint32_t seats, terse_fault *fault)
+/* The sums of the residuals of all workers, side by side where one thread has several. */
+static terse_status sum_residuals(terse_method *const *method, uint32_t handles, terse_fault *fault)
 {
     terse_allreduce request[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = TERSE_OK;
-    for (uint32_t i = 0; i < seats && status == TERSE_OK; i++) {
-        if (!has_room(method[i]))
+    for (uint32_t i = 0; i < handles && status == TERSE_OK; i++) {
+        if (!has_eval_buffers(method[i]))
             return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-        memcpy(method[i]->deploy_sum, method[i]->memory, method[i]->count * sizeof(float));
-        status =
-            terse_group_allreduce_post(method[i]->group, method[i]->deploy_sum, method[i]->count,
-                                       method[i]->deploy_scratch, &request[i], fault);
+        const struct tsi_buffers *const buffers = &method[i]->buffers;
+        memcpy(buffers->eval_sum, buffers->residual.now, method[i]->count * sizeof(float));
+        status = terse_group_allreduce_post(method[i]->group, buffers->eval_sum, method[i]->count,
+                                            buffers->eval_scratch, &request[i], fault);
     }
-    for (uint32_t i = 0; i < seats && status == TERSE_OK; i++)
+    for (uint32_t i = 0; i < handles && status == TERSE_OK; i++)
         status = terse_group_allreduce_advance(method[i]->group, &request[i], fault);
-    for (uint32_t i = 0; i < seats && status == TERSE_OK; i++)
+    for (uint32_t i = 0; i < handles && status == TERSE_OK; i++)
         status = terse_group_allreduce_wait(method[i]->group, &request[i], fault);
     return status;
 }
@@ -166,12 +169,12 @@ terse_status terse_method_eval_weights_all(terse_method *const *method, float *o
     const size_t count = first->count;
     terse_status status = TERSE_OK;
     if (terse_method_has_eval_weights(first))
-        status = sum_memories(method, first->owns_group ? first->workers : 1, fault);
+        status = sum_residuals(method, first->owns_group ? first->workers : 1, fault);
     if (status != TERSE_OK)
         return status;
-    memcpy(out, first->weights, count * sizeof(float));
-    for (size_t i = 0; i < count && first->deploy_sum; i++)
-        out[i] -= first->deploy_sum[i] / (float)first->workers;
+    memcpy(out, first->buffers.weights, count * sizeof(float));
+    for (size_t i = 0; i < count && first->buffers.eval_sum; i++)
+        out[i] -= first->buffers.eval_sum[i] / (float)first->workers;
     return TERSE_OK;
 }
 
@@ -189,7 +192,7 @@ const char *terse_method_spec(const terse_method *method)
 
 const char *terse_method_settings(const terse_method *method)
 {
-    return terse_exchange_settings(method->exchange[TSI_EXCHANGE_MAIN]);
+    return method->collective[TSI_MAIN]->settings;
 }
 
 terse_status terse_method_set_lr(terse_method *method, double lr)

@@ -1,323 +1,461 @@
-/* A step: local, or an exchange from begin to end; of one worker, or of all of them side by side.
- */
+/* One step of one worker, from top to bottom:
+ *
+ *   begin     learning rate, clipping, the finite check where state is written in place; the
+ *             opening record is posted
+ *   send      slice by slice, while it is in the cache: finite check, direction, residual, prescan;
+ *             then phase 0 of the combine encodes and posts
+ *   progress  every bucket one phase further, until all have their aggregate
+ *   close     the closing record: how it went here, and how it went elsewhere
+ *   commit    posterior, update, new state in place of the old, next point
+ *
+ * record.c has the opening and closing records, commit.c the commit. A whole gradient is one
+ * bucket; posted buckets call `send` several times. Each call of progress
+ * begins with a wait and ends with a post, so one thread can take all workers of a process through
+ * a step side by side.
+ *
+ * Nothing is taken back: new residuals and moments are written beside the old ones and swapped in
+ * by the commit. Methods that keep both write them in place as long as bound.c rules out that the
+ * step is skipped late, since a second set of buffers costs them a tenth of a step. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
-#include "kernels/bind.h"
+#include "base/parallel.h"
 #include "method/method.h"
+#include "point/point.h"
 
-const float *terse_method_point(const terse_method *method)
+#define MAX_UNDER_WAY 6u /* buckets: an all-reduce takes up to 32 requests for each */
+
+/* Nothing more can be done with this method. */
+static terse_status fail(terse_method *method, terse_status status, const terse_fault *why,
+                         terse_fault *fault)
 {
-    return method->point ? method->point : method->weights;
+    method->failed = status;
+    method->cause = *why;
+    method->step.state = TSI_STEP_NONE;
+    if (fault)
+        *fault = *why;
+    return status;
 }
 
-/* ---- one phase after the other ---- */
+/* ---- begin ---- */
 
-static int exchanges_now(const terse_method *method)
+static uint32_t largest_gradient(const terse_method *method)
 {
-    const uint64_t every = (uint64_t)tsi_value(method, TSI_EVERY);
-    return every <= 1 || (method->progress.step + 1) % every == 0;
+    const struct tsi_step *const step = &method->step;
+    const struct tsk_table *const kernel = step->in->kernel;
+    uint32_t most = 0;
+    if (!step->tensors)
+        return kernel->magnitude_max_f32(step->gradient, method->count);
+    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++) {
+        const size_t count = tsi_layout_piece(method->layout, t).count;
+        const uint32_t here = kernel->magnitude_max_f32(step->tensors[t], count);
+        most = here > most ? here : most;
+    }
+    return most;
 }
 
-/* lr stays the same between exchanges: it belongs to the round. */
-static double lr_now(const terse_method *method)
+/* What this worker may encode at most, where that decides whether state is written in place; and
+ * whether its gradient is finite, which is found on the way. */
+static double bound_of(terse_method *method, int *finite)
 {
-    const uint64_t every = (uint64_t)tsi_value(method, TSI_EVERY);
-    const uint64_t step = method->progress.step;
-    if (method->options.aggregate_out)
-        return 1; /* the optimizer's lr comes later */
-    if (method->progress.lr_given >= 0)
-        return method->progress.lr_given;
-    return tsi_settings_lr(&method->settings, every > 1 ? step - step % every : step,
-                           method->options.steps);
+    const uint32_t most = largest_gradient(method);
+    float largest;
+    memcpy(&largest, &most, sizeof largest);
+    method->step.checked = 1;
+    if (most >= TSK_INFINITY_BITS && !method->options.skip_finite_check) {
+        *finite = 0;
+        return INFINITY;
+    }
+    return tsi_bound_step(method, (double)largest);
 }
 
-static float clip_scale(const terse_method *method, const struct tsk_table *kernel)
+static float clip_scale(const terse_method *method)
 {
+    const struct tsi_step *const step = &method->step;
     const double clip = tsi_value(method, TSI_CLIP);
     if (clip == 0)
         return 1;
-    const double norm = sqrt(kernel->square_sum_f32(method->gradient, method->count));
+    const double norm = sqrt(step->in->kernel->square_sum_f32(step->gradient, method->count));
     return norm > clip ? (float)(clip / norm) : 1;
 }
 
-/* The gradient of a step: in one piece, or by tensor. */
-struct given {
-    const float *flat;
-    const float *const *tensors;
-};
-
-static terse_status begin(terse_method *method, struct given given, terse_fault *fault)
+terse_status tsi_step_begin(terse_method *method, const float *gradient,
+                            const float *const *tensors, int posting, terse_fault *fault)
 {
-    const struct tsk_table *kernel = NULL;
+    struct tsi_step *const step = &method->step;
     const uint32_t every = method->options.measure_every;
-    const terse_status status = tsk_bound(&kernel, fault);
-    if (status != TERSE_OK)
-        return status;
     const int warm = method->progress.step < (uint64_t)tsi_value(method, TSI_WARMUP);
-    method->under_way = method->exchange[warm ? TSI_EXCHANGE_WARM : TSI_EXCHANGE_MAIN];
-    method->gradient = given.flat;
-    method->tensors = given.tensors;
-    method->lr = (float)lr_now(method);
-    method->scale = clip_scale(method, kernel);
-    method->measuring = every > 0 && method->progress.step % every == 0;
-    method->said_square = 0;
-    terse_exchange_set_step(method->under_way, method->progress.rounds);
+    int finite = 1;
+    if (method->failed != TERSE_OK) {
+        tsi_opening_refuse(method);
+        if (fault)
+            *fault = method->cause;
+        return TERSE_PEER_LOST;
+    }
+    if (step->state != TSI_STEP_NONE)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "a step is under way: finish it first");
+    step->in = method->collective[warm ? TSI_WARM_UP : TSI_MAIN];
+    memset(step->in->nanoseconds, 0, sizeof step->in->nanoseconds);
+    uint64_t from = tsi_now();
+    step->gradient = gradient;
+    step->tensors = tensors;
+    step->posting = posting;
+    step->posted_count = step->window = 0;
+    step->checked = step->in_place = 0;
+    step->status = TERSE_OK;
+    step->lr = (float)tsi_lr_now(method);
+    step->scale = clip_scale(method);
+    step->measuring = every > 0 && method->progress.step % every == 0;
+    step->source_square = 0;
+    step->in->key.step = method->progress.rounds;
+    const int may_be_in_place =
+        method->buffers.m.now && method->buffers.residual.now && !posting && !method->stages.local;
+    const double bound = may_be_in_place ? bound_of(method, &finite) : INFINITY;
+    tsi_clock(step->in, TERSE_STAGE_DIRECTION, &from);
+    terse_group_traffic(method->group, &step->sent_before, &step->received_before);
+    terse_fault why = {.rank = -1};
+    const terse_status status = tsi_opening_post(method, finite, bound, &why);
+    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status != TERSE_OK)
+        return fail(method, status, &why, fault);
+    step->state = TSI_STEP_OPENING;
     return TERSE_OK;
 }
 
-static int is_fit(const terse_method *method, const struct tsk_table *kernel)
+/* Where this step writes its state, and what is encoded of it. */
+static void choose_buffers(const terse_method *method)
 {
-    uint32_t most = 0;
-    if (method->options.skip_finite_check)
-        return 1;
-    if (!method->tensors)
-        return kernel->magnitude_max_f32(method->gradient, method->count) < TSK_INFINITY_BITS;
-    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++) {
-        const size_t count = tsi_layout_piece(method->layout, t).count;
-        const uint32_t here = kernel->magnitude_max_f32(method->tensors[t], count);
-        most = here > most ? here : most;
+    const struct tsi_buffers *const buffers = &method->buffers;
+    struct tsi_collective *const in = method->step.in;
+    const int in_place = method->step.in_place;
+    in->take = buffers->residual.now ? tsi_out(&buffers->residual, in_place) : NULL;
+    in->source = in->take               ? in->take
+                 : buffers->change.next ? buffers->change.next
+                 : buffers->m.now       ? tsi_out(&buffers->m, in_place)
+                                        : method->step.gradient;
+    in->owner.now = buffers->owner.now;
+    in->owner.next = buffers->owner.next;
+}
+
+/* ---- send ---- */
+
+/* The last tensor that begins at or before an element. */
+static uint32_t tensor_at(const terse_layout *layout, size_t element)
+{
+    uint32_t low = 0;
+    uint32_t high = terse_layout_tensors(layout);
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (tsi_layout_piece(layout, middle).offset <= element)
+            low = middle;
+        else
+            high = middle;
     }
-    return most < TSK_INFINITY_BITS;
+    return low;
 }
 
-static double norm_of(const terse_method *method, const float *floats)
+/* The gradient of element `first`, and up to where those of the next elements follow it. */
+static const float *gradient_at(const terse_method *method, size_t first, size_t *count)
 {
-    const struct tsk_table *kernel = NULL;
-    if (tsk_bound(&kernel, NULL) != TERSE_OK)
-        return NAN;
-    return sqrt(kernel->square_sum_f32(floats, method->count));
+    const struct tsi_step *const step = &method->step;
+    if (!step->tensors)
+        return step->gradient + first;
+    const uint32_t t = tensor_at(method->layout, first);
+    const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
+    const size_t left = tensor.offset + tensor.count - first;
+    *count = *count < left ? *count : left;
+    return step->tensors[t] + (first - tensor.offset);
 }
 
-static double payload_bits(const terse_method *method)
+/* RegTop-k: elements that the others cancelled last time count less. They are scored slice by
+ * slice, while the residual that they lie in is still in the cache. */
+static void score(terse_method *method, struct tsi_bucket *bucket, size_t first, size_t count)
 {
-    const terse_exchange *const exchange = method->under_way;
-    size_t len = 0;
-    for (uint32_t i = 0; i < exchange->posted_count; i++)
-        len += exchange->posted[i]->said_len;
-    return method->count > 0 ? 8.0 * (double)len / (double)method->count : 0;
+    struct tsi_posterior *const posterior = &method->posterior;
+    struct tsi_scores *const scores = &bucket->codec->scores;
+    if (first == bucket->first) {
+        const size_t from = tsi_posterior_before(posterior, first);
+        *scores = (struct tsi_scores){posterior->index + from, posterior->score + from, 0};
+    }
+    const size_t from = (size_t)(scores->index - posterior->index) + scores->count;
+    const size_t to = tsi_posterior_before(posterior, first + count);
+    tsi_posterior_score(posterior, (enum tsi_posterior_form)tsi_value(method, TSI_FORM),
+                        (float)tsi_value(method, TSI_MU), method->step.in->source, from, to);
+    scores->count += to - from;
 }
 
-/* The moments as they were before buckets were posted. */
-static void take_back(terse_method *method)
+/* The direction of up to `count` elements, added to the residual. Returns the largest magnitude
+ * bits of their gradients where those are not known to be finite, else 0. */
+static uint32_t direct(terse_method *method, const float *gradient, size_t first, size_t count)
 {
-    if (method->m_before)
-        memcpy(method->m, method->m_before, method->count * sizeof(float));
-    if (method->v_before)
-        memcpy(method->v, method->v_before, method->count * sizeof(float));
+    const struct tsk_table *const kernel = method->step.in->kernel;
+    const struct tsi_direct direct = tsi_direct_of(method, gradient, first, count);
+    const int checks = !method->step.checked && !method->options.skip_finite_check;
+    const int plain = direct.rate == 1 && direct.scale == 1 && direct.decay == 0;
+    if (method->stages.direction == TSI_DIRECTION_GRADIENT && direct.in && plain)
+        return kernel->sum_f32(direct.in, gradient, count, direct.out) * (uint32_t)checks;
+    const uint32_t most = checks ? kernel->magnitude_max_f32(gradient, count) : 0;
+    if (most < TSK_INFINITY_BITS)
+        tsi_direct(method->stages.direction, &direct);
+    return most;
 }
 
-/* Room for copies of the moments, once buckets are posted one by one. */
-static int has_room(terse_method *method)
+/* Elements of a bucket, slice by slice, so that all that is done to a slice meets in the cache. */
+static void produce(terse_method *method, struct tsi_bucket *bucket, const struct tsi_run *run)
 {
-    if (method->m && !method->m_before)
-        method->m_before = malloc((method->count + 1) * sizeof(float));
-    if (method->v && !method->v_before)
-        method->v_before = malloc((method->count + 1) * sizeof(float));
-    return (!method->m || method->m_before) && (!method->v || method->v_before);
-}
-
-static void end(terse_method *method, const terse_exchange_report *done,
-                terse_method_report *report)
-{
-    const int skipped = done->skipped != TERSE_OK;
-    terse_method_report all = {.exchange = *done,
-                               .step = method->progress.step,
-                               .lr = (double)method->lr,
-                               .residual_norm = NAN,
-                               .compression_error = NAN,
-                               .exchanged = 1};
-    if (!skipped) {
-        tsi_method_settle(method);
-        method->posterior_count = method->posterior.count;
-        all.bits = payload_bits(method);
-        if (method->measuring && method->memory) {
-            all.residual_norm = norm_of(method, method->memory);
-            all.compression_error =
-                method->said_square > 0 ? all.residual_norm / sqrt(method->said_square) : 0;
+    struct tsi_collective *const in = bucket->in;
+    const size_t slice = TSI_CHUNK * tsi_threads(method);
+    const size_t end = (size_t)(run->first + run->count);
+    uint64_t from = tsi_now();
+    for (size_t at = (size_t)run->first; at < end;) {
+        size_t count = end - at < slice ? end - at : slice;
+        const float *const gradient = gradient_at(method, at, &count);
+        if (direct(method, gradient, at, count) >= TSK_INFINITY_BITS) {
+            terse_fault fault;
+            (void)tsi_bucket_fail(
+                bucket, tsi_fail(&fault, TERSE_NOT_FINITE, 0, "the gradient is not finite"),
+                (int32_t)in->rank, &fault);
+            break;
         }
-        method->progress.step++;
-        method->progress.rounds++;
+        if (tsi_moves_point_early(method, bucket))
+            tsi_move_point(method, in->source, at, count);
+        if (tsi_step_scores(method))
+            score(method, bucket, at, count);
+        if (method->step.measuring)
+            method->step.source_square += in->kernel->square_sum_f32(in->source + at, count);
+        tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
+        tsi_codec_prescan(bucket->codec, &in->key, in->source, at, count);
+        tsi_clock(in, TERSE_STAGE_ENCODE, &from);
+        at += count;
     }
-    if (skipped && method->buckets)
-        take_back(method);
-    if (skipped)
-        tsi_method_point_back(method);
-    if (skipped && method->bits)
-        tsi_method_bits_forget(method);
-    if (report)
-        *report = all;
+    tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
 }
 
-/* A gradient that is not finite is left out of a local step: the others cannot know of it. */
-static void step_alone(terse_method *method, int fit, terse_method_report *report)
+static terse_status next_phase(struct tsi_bucket *bucket)
 {
-    if (fit)
-        tsi_method_local(method);
+    return bucket->in->combine->phase[bucket->phase++](bucket);
+}
+
+static int has_phases(const struct tsi_bucket *bucket)
+{
+    return bucket->in->combine->phase[bucket->phase] != NULL;
+}
+
+static terse_status remember_posted(struct tsi_step *step, struct tsi_bucket *bucket)
+{
+    if (step->posted_count == step->posted_cap) {
+        const uint32_t cap = step->posted_cap ? 2 * step->posted_cap : 16;
+        struct tsi_bucket **const posted = realloc(step->posted, cap * sizeof *posted);
+        if (!posted)
+            return TERSE_NO_MEMORY;
+        step->posted = posted;
+        step->posted_cap = cap;
+    }
+    step->posted[step->posted_count++] = bucket;
+    return TERSE_OK;
+}
+
+static void restart(struct tsi_bucket *bucket, const struct tsi_step *step)
+{
+    bucket->pass = bucket->phase = 0;
+    bucket->payload = NULL;
+    bucket->payload_len = 0;
+    bucket->agreed = 0;
+    bucket->aggregate.count = 0;
+    bucket->aggregate.partial = 0;
+    bucket->status = step->status;
+    bucket->fault = step->fault;
+    tsi_codec_save(bucket->codec);
+}
+
+/* What other ranks wait for is encoded and posted first; the rest is produced while that travels.
+ * A group has requests for a few buckets under way; beyond, the oldest makes all its phases first.
+ * How many that is depends on counts that are the same everywhere. */
+terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket, terse_fault *fault)
+{
+    struct tsi_step *const step = &method->step;
+    const struct tsi_combine_ops *const combine = step->in->combine;
+    terse_status status = TERSE_OK;
+    if (step->posted_count >= MAX_UNDER_WAY) {
+        struct tsi_bucket *const oldest = step->posted[step->posted_count - MAX_UNDER_WAY];
+        while (status == TERSE_OK && has_phases(oldest))
+            status = next_phase(oldest);
+        if (status != TERSE_OK)
+            return fail(method, status, &oldest->fault, fault);
+    }
+    restart(bucket, step);
+    if (remember_posted(step, bucket) != TERSE_OK)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    if (combine->plan)
+        combine->plan(bucket);
+    for (uint32_t i = 0; i < bucket->early && bucket->status == TERSE_OK; i++)
+        produce(method, bucket, &bucket->run[i]);
+    status = next_phase(bucket);
+    for (uint32_t i = bucket->early; i < bucket->run_count && bucket->status == TERSE_OK; i++)
+        produce(method, bucket, &bucket->run[i]);
+    if (combine->rest && status == TERSE_OK)
+        combine->rest(bucket);
+    return status == TERSE_OK ? TERSE_OK : fail(method, status, &bucket->fault, fault);
+}
+
+/* ---- progress ---- */
+
+/* One phase of every bucket of the window; then the next window, the next pass. *over: none is
+ * left. */
+static terse_status make_phases(struct tsi_step *step, int *over, const terse_fault **why)
+{
+    const uint32_t end = step->window + MAX_UNDER_WAY < step->posted_count
+                             ? step->window + MAX_UNDER_WAY
+                             : step->posted_count;
+    int left = 0;
+    for (uint32_t i = step->window; i < end; i++) {
+        struct tsi_bucket *const bucket = step->posted[i];
+        if (!has_phases(bucket))
+            continue;
+        const terse_status status = next_phase(bucket);
+        *why = &bucket->fault;
+        if (status != TERSE_OK)
+            return status;
+        left |= has_phases(bucket);
+    }
+    if (left)
+        return TERSE_OK;
+    step->window = end;
+    if (end < step->posted_count)
+        return TERSE_OK;
+    step->window = 0;
+    *over = step->posted[0]->pass + 1 == step->in->about.passes;
+    for (uint32_t i = 0; i < step->posted_count && !*over; i++) {
+        step->posted[i]->pass++;
+        step->posted[i]->phase = 0;
+    }
+    return TERSE_OK;
+}
+
+/* ---- close ---- */
+
+static terse_status close_step(terse_method *method, terse_fault *fault)
+{
+    struct tsi_step *const step = &method->step;
+    terse_fault why = {.rank = -1};
+    uint64_t from = tsi_now();
+    const terse_status status = tsi_closing_post(method, &why);
+    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status != TERSE_OK)
+        return fail(method, status, &why, fault);
+    step->state = TSI_STEP_CLOSING;
+    if (method->options.private_output && step->posted_count > 0 &&
+        step->posted[0]->aggregate.partial) /* while the record travels */
+        tsi_sparse_clear_clear(&method->clear, method->buffers.weights, method->count);
+    tsi_clock(step->in, TERSE_STAGE_UPDATE, &from);
+    return TERSE_OK;
+}
+
+/* ---- one thing after the other ---- */
+
+/* The opening records are there: everybody sends, or somebody's gradient is not finite and nothing
+ * has happened. */
+static terse_status opened(terse_method *method, int *done, terse_method_report *report,
+                           terse_fault *fault)
+{
+    struct tsi_step *const step = &method->step;
+    struct tsi_bucket *bucket = NULL;
+    terse_fault why = {.rank = -1};
+    int32_t nonfinite = -1;
+    double bound = 0;
+    uint64_t from = tsi_now();
+    terse_status status = tsi_openings_read(method, &nonfinite, &bound, &why);
+    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status != TERSE_OK)
+        return fail(method, status, &why, fault);
+    if (nonfinite >= 0 && step->status == TERSE_OK) {
+        tsi_step_end(method, TERSE_NOT_FINITE, nonfinite, report);
+        *done = 1;
+        return TERSE_OK;
+    }
+    step->in_place = tsi_bound_is_safe(method, bound);
+    if (!step->in_place && !tsi_buffers_complete(method))
+        status = tsi_fail(&why, TERSE_NO_MEMORY, 0, "out of memory");
+    if (status == TERSE_OK && !step->posting)
+        status =
+            tsi_collective_bucket(step->in, 0, terse_layout_tensors(method->layout), &bucket, &why);
+    if (status != TERSE_OK)
+        return fail(method, status, &why, fault);
+    choose_buffers(method);
+    step->state = TSI_STEP_SENDING;
+    return step->posting ? TERSE_OK : tsi_step_send(method, bucket, fault);
+}
+
+/* The closing records are there. */
+static terse_status closed(terse_method *method, terse_method_report *report, terse_fault *fault)
+{
+    terse_fault own = {.rank = -1};
+    terse_fault why = {.rank = -1};
+    const terse_status mine = tsi_step_failure(method, &own);
+    uint64_t from = tsi_now();
+    const terse_status status = tsi_closings_read(method, &why);
+    tsi_clock(method->step.in, TERSE_STAGE_GROUP, &from);
+    if (status == TERSE_OK || tsi_is_skip(status)) {
+        tsi_step_end(method, status, why.rank, report);
+        return TERSE_OK;
+    }
+    if (status == mine && why.rank == own.rank && own.text[0] != '\0')
+        why = own; /* this worker has seen it itself: offset and rule */
+    tsi_step_skip(method);
+    return fail(method, status, &why, fault);
+}
+
+terse_status tsi_step_progress(terse_method *method, int *done, terse_method_report *report,
+                               terse_fault *fault)
+{
+    const terse_fault *why = NULL;
+    int over = 0;
+    *done = 0;
+    switch (method->step.state) {
+    case TSI_STEP_OPENING: return opened(method, done, report, fault);
+    case TSI_STEP_SENDING: {
+        const terse_status status = make_phases(&method->step, &over, &why);
+        if (status != TERSE_OK)
+            return fail(method, status, why, fault);
+        return over ? close_step(method, fault) : TERSE_OK;
+    }
+    case TSI_STEP_CLOSING: *done = 1; return closed(method, report, fault);
+    case TSI_STEP_NONE: break;
+    }
+    *done = 1;
+    return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no step is under way");
+}
+
+/* ---- between exchanges ---- */
+
+/* A gradient that is not finite is left out of a local step: the other ranks cannot know of it. */
+void tsi_step_local(terse_method *method, const float *gradient, terse_method_report *report)
+{
+    struct tsi_step *const step = &method->step;
+    step->in = method->collective[TSI_MAIN];
+    step->gradient = gradient;
+    step->tensors = NULL;
+    step->in_place = 1;
+    step->lr = (float)tsi_lr_now(method);
+    step->scale = clip_scale(method);
+    const int finite =
+        method->options.skip_finite_check || largest_gradient(method) < TSK_INFINITY_BITS;
+    if (finite) {
+        struct tsi_direct direct = tsi_direct_of(method, gradient, 0, method->count);
+        direct.local = method->buffers.point;
+        tsi_direct(method->stages.direction, &direct);
+    }
     if (report)
         *report = (terse_method_report){
             .exchange = {.step = method->progress.rounds,
-                         .skipped = fit ? TERSE_OK : TERSE_NOT_FINITE,
-                         .skipped_by = fit ? -1 : (int32_t)method->rank},
+                         .skipped = finite ? TERSE_OK : TERSE_NOT_FINITE,
+                         .skipped_by = finite ? -1 : (int32_t)method->rank},
             .step = method->progress.step,
-            .lr = (double)method->lr,
+            .lr = (double)step->lr,
             .residual_norm = NAN,
             .compression_error = NAN,
         };
     method->progress.step++;
-}
-
-/* ---- public ---- */
-
-/* Begins a step of one worker; `report` is of a local one, which it ends as well. */
-static terse_status begin_step(terse_method *method, struct given given, int exchanges,
-                               terse_method_report *report, terse_fault *fault)
-{
-    const struct tsk_table *kernel = NULL;
-    terse_status status = tsk_bound(&kernel, fault);
-    if (status == TERSE_OK)
-        status = begin(method, given, fault);
-    if (status != TERSE_OK)
-        return status;
-    uint64_t from = tsi_now();
-    const int fit = is_fit(method, kernel);
-    tsi_clock(&method->under_way->room, TERSE_STAGE_DIRECTION, &from);
-    if (exchanges)
-        return tsi_exchange_begin(method->under_way, given.flat, fit, fault);
-    step_alone(method, fit, report);
-    return TERSE_OK;
-}
-
-/* Workers side by side: all of them make a phase before any makes the next. */
-static terse_status step_workers(terse_method *const *method, const struct given *given,
-                                 uint32_t count, terse_method_report *report, terse_fault *fault)
-{
-    const int exchanges = exchanges_now(method[0]);
-    terse_exchange_report done[TERSE_MAX_LOCAL_WORKERS];
-    terse_status status = TERSE_OK;
-    for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-        status = begin_step(method[i], given[i], exchanges, report ? &report[i] : NULL, fault);
-    for (int over = !exchanges; !over && status == TERSE_OK;) {
-        for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-            status = tsi_exchange_advance(method[i]->under_way, &over, &done[i], fault);
-    }
-    for (uint32_t i = 0; i < count && status == TERSE_OK && exchanges; i++)
-        end(method[i], &done[i], report ? &report[i] : NULL);
-    for (uint32_t i = 0; i < count && status != TERSE_OK; i++)
-        tsi_method_point_back(method[i]);
-    return status;
-}
-
-terse_status terse_method_step_all(terse_method *const *method, const float *const *gradient,
-                                   terse_method_report *report, terse_fault *fault)
-{
-    struct given given[TERSE_MAX_LOCAL_WORKERS];
-    if (!method || !method[0] || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-    const uint32_t count = method[0]->owns_group ? method[0]->workers : 1;
-    for (uint32_t i = 0; i < count; i++) { /* before any worker has said that it is ready */
-        if (!method[i] || !gradient[i])
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-        given[i] = (struct given){gradient[i], NULL};
-    }
-    return step_workers(method, given, count, report, fault);
-}
-
-static terse_status check_one(const terse_method *method, const void *gradient, terse_fault *fault)
-{
-    if (!method || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-    if (method->owns_group && method->workers > 1)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "one of several workers of this thread: terse_method_step_all");
-    return TERSE_OK;
-}
-
-terse_status terse_method_step(terse_method *method, const float *gradient,
-                               terse_method_report *report, terse_fault *fault)
-{
-    const terse_status status = check_one(method, gradient, fault);
-    return status == TERSE_OK ? terse_method_step_all(&method, &gradient, report, fault) : status;
-}
-
-/* Whether the gradient is needed in one piece: for its norm, or because it is itself what is said.
- */
-static int needs_flat(const terse_method *method)
-{
-    return tsi_value(method, TSI_CLIP) != 0 || method->stations.local ||
-           (!method->memory && !method->said && !method->m);
-}
-
-static terse_status flatten(terse_method *method, const float *const *gradient, terse_fault *fault)
-{
-    if (!method->flat)
-        method->flat = malloc((method->count + 1) * sizeof(float));
-    if (!method->flat)
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++) {
-        const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
-        if (tensor.count > 0 && gradient[t])
-            memcpy(method->flat + tensor.offset, gradient[t], tensor.count * sizeof(float));
-    }
-    return TERSE_OK;
-}
-
-terse_status terse_method_step_tensors(terse_method *method, const float *const *gradient,
-                                       terse_method_report *report, terse_fault *fault)
-{
-    struct given given = {NULL, gradient};
-    terse_status status = check_one(method, gradient, fault);
-    if (status != TERSE_OK)
-        return status;
-    for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++)
-        if (!gradient[t] && tsi_layout_piece(method->layout, t).count > 0)
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL", t);
-    if (needs_flat(method)) {
-        status = flatten(method, gradient, fault);
-        given = (struct given){method->flat, NULL};
-    }
-    return status == TERSE_OK ? step_workers(&method, &given, 1, report, fault) : status;
-}
-
-terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
-                               uint32_t count, terse_fault *fault)
-{
-    if (!method || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-    if (method->owns_group && method->workers > 1)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "workers of one thread take whole steps");
-    if (tsi_value(method, TSI_CLIP) != 0 || method->stations.local)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "clipping and local steps need all of the gradient");
-    if (!has_room(method))
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    if (!method->buckets) {
-        const terse_status status = begin(method, (struct given){gradient, NULL}, fault);
-        if (status != TERSE_OK)
-            return status;
-        method->buckets = 1;
-    }
-    method->gradient = gradient;
-    return terse_exchange_post(method->under_way, gradient, first, count, fault);
-}
-
-terse_status terse_method_finish(terse_method *method, const float *gradient,
-                                 terse_method_report *report, terse_fault *fault)
-{
-    terse_exchange_report done = {0};
-    if (!method || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
-    if (!method->buckets)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "nothing was posted");
-    const terse_status status = tsi_exchange_finish(method->under_way, gradient, &done, fault);
-    if (status == TERSE_BAD_ARGUMENT)
-        return status; /* tensors are missing: they can still be posted */
-    if (status == TERSE_OK)
-        end(method, &done, report);
-    else
-        tsi_method_point_back(method);
-    method->buckets = 0;
-    return status;
 }

@@ -4,31 +4,18 @@
 
 #include <terse/method.h>
 
+#include "direction/direction.h"
 #include "method/settings.h"
+#include "update/update.h"
 
 enum tsi_point {
     TSI_POINT_WEIGHTS,  /* x */
     TSI_POINT_DETACHED, /* x - lambda * e */
 };
 
-enum tsi_direction {
-    TSI_DIRECTION_GRADIENT, /* g */
-    TSI_DIRECTION_MOMENTUM, /* m = momentum * m + g */
-    TSI_DIRECTION_AVERAGE,  /* m = beta * m + (1 - beta) * g */
-    TSI_DIRECTION_ADAM,     /* m / sqrt(v) */
-};
-
 enum tsi_unit {
-    TSI_UNIT_GRADIENT, /* what is said is a gradient: lr is applied to the answer */
-    TSI_UNIT_WEIGHT,   /* what is said is a change of weights: lr is inside */
-};
-
-enum tsi_update_kind {
-    TSI_UPDATE_SGD,
-    TSI_UPDATE_SIGNED,
-    TSI_UPDATE_SUBTRACT,
-    TSI_UPDATE_ADAM,
-    TSI_UPDATE_REPLACE, /* the owners update, and what comes back are weights */
+    TSI_UNIT_GRADIENT, /* what is encoded is a gradient: lr is applied to the aggregate */
+    TSI_UNIT_WEIGHT,   /* what is encoded is a change of weights: lr is inside */
 };
 
 struct tsi_method_row {
@@ -41,10 +28,10 @@ struct tsi_method_row {
     const char *back;     /* codec of the way back, where it is another one; used if kx > 0 */
     const char *combine;  /* NULL: what suits the codec */
     enum tsi_update_kind update;
-    int deploys;            /* evaluate x - mean e, not x */
-    int posterior;          /* RegTop-k's second memory */
-    int dynamic;            /* bits are chosen per step */
-    const char *one_by_one; /* why every=H is refused; NULL: it is not */
+    int deploys;                /* evaluate x - mean e, not x */
+    int posterior;              /* RegTop-k's second memory */
+    int dynamic;                /* bits are chosen per step */
+    const char *no_local_steps; /* why every=H is refused; NULL: it is not */
     const struct tsi_default *options;
     size_t option_count;
     terse_method_about about;

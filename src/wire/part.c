@@ -7,56 +7,92 @@
 #include "base/hash.h"
 #include "wire/fields.h"
 
+enum { VOID_LEN = 16 }; /* eight zero bytes and a check of them */
+
+uint64_t tsi_route_check(const struct tsi_route *route, const void *bytes, size_t len)
+{
+    return route->unchecked ? 0 : tsi_hash_keyed(route, sizeof *route, bytes, len);
+}
+
+static void write_header(const terse_codec *codec, const struct tsi_part *part, size_t payload_len,
+                         uint8_t *header)
+{
+    tsi_header_write(codec, part->route.pass, &part->key, header);
+    header[TSI_AT_FLAGS] = TSI_FLAG_PART;
+    tsi_store_u64(header + TSI_AT_FIRST, part->first);
+    tsi_store_u64(header + TSI_AT_COUNT, part->count);
+    tsi_store_u64(header + TSI_AT_PAYLOAD_LEN, payload_len);
+    tsi_store_u32(header + TSI_AT_LAYOUT_LEN, 0);
+}
+
 void tsi_part_seal(const terse_codec *codec, const struct tsi_part *part, size_t payload_len,
                    uint8_t *frame)
 {
     const size_t body_len = TERSE_FRAME_HEADER_LEN + payload_len;
-    tsi_header_write(codec, part->pass, &part->key, frame);
-    frame[TSI_AT_FLAGS] = TSI_FLAG_PART;
-    tsi_store_u64(frame + TSI_AT_FIRST, part->first);
-    tsi_store_u64(frame + TSI_AT_COUNT, part->count);
-    tsi_store_u64(frame + TSI_AT_PAYLOAD_LEN, payload_len);
-    tsi_store_u32(frame + TSI_AT_LAYOUT_LEN, 0);
-    tsi_store_u64(frame + body_len, tsi_hash64(frame, body_len));
+    uint8_t *const checksum = frame + body_len;
+    write_header(codec, part, payload_len, frame);
+    tsi_store_u64(checksum, part->route.unchecked ? 0 : tsi_hash64(frame, body_len));
+    tsi_store_u64(checksum + TERSE_FRAME_TRAILER_LEN,
+                  tsi_route_check(&part->route, checksum, TERSE_FRAME_TRAILER_LEN));
 }
 
 size_t tsi_part_len(const uint8_t *frame)
 {
-    return TSI_PART_EXTRA + (size_t)tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN);
+    const uint64_t payload_len = tsi_load_u64(frame) ? tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN) : 0;
+    return TSI_PART_EXTRA + (size_t)payload_len;
 }
 
-void tsi_part_void(uint8_t *frame)
+void tsi_part_void(const struct tsi_part *part, uint8_t *frame)
 {
     memset(frame, 0, TERSE_FRAME_HEADER_LEN);
+    tsi_store_u64(frame + 8, tsi_route_check(&part->route, frame, 8));
 }
 
-int tsi_part_is_void(const uint8_t *frame)
+uint64_t tsi_part_checksum(const uint8_t *frame)
 {
-    return tsi_load_u64(frame) == 0;
+    return tsi_load_u64(frame + tsi_part_len(frame) - TSI_ROUTE_LEN - TERSE_FRAME_TRAILER_LEN);
 }
 
-terse_status tsi_part_open(const terse_codec *codec, const struct tsi_part *part,
-                           const uint8_t *frame, size_t cap, const uint8_t **payload,
-                           size_t *payload_len, terse_fault *fault)
+/* The frame must be the one that both sides expect, byte for byte. */
+static terse_status check_frame(const terse_codec *codec, const struct tsi_part *part,
+                                const uint8_t *frame, size_t cap, terse_fault *fault)
 {
     uint8_t expected[TERSE_FRAME_HEADER_LEN];
     terse_frame view;
     size_t used;
-    if (tsi_part_is_void(frame))
-        return tsi_fail(fault, TERSE_MISMATCH, 0, "part: nothing was said");
-    const terse_status status = tsi_frame_open(frame, cap, TSI_FLAG_PART, &view, &used, fault);
-    if (status != TERSE_OK)
-        return status;
-    tsi_header_write(codec, part->pass, &part->key, expected);
-    expected[TSI_AT_FLAGS] = TSI_FLAG_PART;
-    tsi_store_u64(expected + TSI_AT_FIRST, part->first);
-    tsi_store_u64(expected + TSI_AT_COUNT, part->count);
-    tsi_store_u64(expected + TSI_AT_PAYLOAD_LEN, view.payload_len);
-    tsi_store_u32(expected + TSI_AT_LAYOUT_LEN, 0);
+    if (!part->route.unchecked) {
+        const terse_status status = tsi_frame_open(frame, cap, TSI_FLAG_PART, &view, &used, fault);
+        if (status != TERSE_OK)
+            return status;
+        const uint8_t *const checksum = frame + used - TERSE_FRAME_TRAILER_LEN;
+        if (cap - used < TSI_ROUTE_LEN ||
+            tsi_load_u64(frame + used) !=
+                tsi_route_check(&part->route, checksum, TERSE_FRAME_TRAILER_LEN))
+            return tsi_fail(fault, TERSE_BAD_CHECKSUM, used,
+                            "part: sent on another route: another step, sender or receiver");
+    }
+    write_header(codec, part, (size_t)tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN), expected);
     for (size_t i = 0; i < sizeof expected; i++)
         if (frame[i] != expected[i])
             return tsi_fail(fault, TERSE_MISMATCH, i, "part: a frame of another part or step");
-    *payload = view.payload;
-    *payload_len = view.payload_len;
+    return TERSE_OK;
+}
+
+terse_status tsi_part_open(const terse_codec *codec, const struct tsi_part *part,
+                           const uint8_t *frame, size_t cap, const uint8_t **payload,
+                           size_t *payload_len, int *is_void, terse_fault *fault)
+{
+    *is_void = cap >= VOID_LEN && tsi_load_u64(frame) == 0 &&
+               tsi_load_u64(frame + 8) == tsi_route_check(&part->route, frame, 8);
+    if (cap < TSI_PART_EXTRA)
+        return tsi_fail(fault, TERSE_BAD_FRAME, cap, "part: %zu bytes, at least %zu", cap,
+                        TSI_PART_EXTRA);
+    if (*is_void)
+        return tsi_fail(fault, TERSE_MISMATCH, 0, "part: its sender had nothing to send");
+    const terse_status status = check_frame(codec, part, frame, cap, fault);
+    if (status != TERSE_OK)
+        return status;
+    *payload = frame + TERSE_FRAME_HEADER_LEN;
+    *payload_len = (size_t)tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN);
     return TERSE_OK;
 }

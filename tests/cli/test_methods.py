@@ -95,9 +95,9 @@ class Wrong(Case):
         self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
 
     def test_refusals_say_why(self):
-        for spec, why in (("signum:every=4", "cannot stand for several steps"),
+        for spec, why in (("signum:every=4", "cannot replace several steps"),
                           ("qadam:every=2", "moments"),
-                          ("regtopk:combine=shard", "would look cancelled"),
+                          ("regtopk:combine=shard", "needs an exact combine"),
                           ("feedback=residual,codec=uniform:bits=4", "grow without bound"),
                           ("direction=momentum", "needs codec=SPEC")):
             self.assertIn(why, self.wrong(spec), spec)

@@ -1,5 +1,5 @@
-/* What several ranks said of a few elements, merged: the sums of decoding one after the other, and
- * nothing that decoding would refuse. */
+/* Lists of several ranks, merged: the sums of decoding one after the other, and nothing that
+ * decoding would refuse. */
 #include <float.h>
 #include <math.h>
 
@@ -12,7 +12,7 @@
 struct scene {
     terse_layout *layout;
     terse_codec *codec;
-    struct tsi_merged merged;
+    struct tsi_merge merge;
     uint32_t workers;
     size_t count;
     size_t bound;
@@ -33,7 +33,7 @@ static struct scene scene_new(const char *spec, uint32_t workers)
     }
     assert_int_equal(tsi_codec_create(spec, scene.layout, piece, tensors, NULL, &scene.codec, NULL),
                      TERSE_OK);
-    assert_true(tsi_merged_create(&scene.merged, scene.codec, workers));
+    assert_true(tsi_merge_create(&scene.merge, scene.codec, workers));
     scene.count = (size_t)terse_layout_count(scene.layout);
     scene.bound = terse_codec_payload_bound(scene.codec, 0);
     for (uint32_t r = 0; r < workers; r++)
@@ -49,12 +49,12 @@ static void scene_free(struct scene *scene)
         free(scene->payload[r]);
     free(scene->sum);
     free(scene->listed);
-    tsi_merged_destroy(&scene->merged);
+    tsi_merge_destroy(&scene->merge);
     terse_codec_destroy(scene->codec);
     terse_layout_destroy(scene->layout);
 }
 
-/* Every worker says numbers of its own. */
+/* Every worker encodes numbers of its own. */
 static void say(struct scene *scene, struct test_random *random, enum test_kind kind)
 {
     const terse_rng_key key = {0};
@@ -65,19 +65,18 @@ static void say(struct scene *scene, struct test_random *random, enum test_kind 
         assert_int_equal(
             terse_codec_encode(scene->codec, 0, &key, in, scene->payload[r], scene->bound, &len),
             TERSE_OK);
-        scene->merged.voice[r] = (struct tsi_voice){scene->payload[r], len};
+        scene->merge.source[r] = (struct tsi_source){scene->payload[r], len};
     }
     free(in);
 }
 
-static void write_down(void *context, uint64_t base, const uint32_t *index, const float *sum,
-                       size_t count)
+static void write_down(float *listed, const struct tsi_span *span)
 {
-    float *const listed = context;
-    for (size_t i = 0; i < count; i++) {
-        assert_true(i == 0 || index[i] > index[i - 1]);
-        assert_true(isnan(listed[base + index[i]])); /* once each */
-        listed[base + index[i]] = sum[i];
+    assert_int_equal(span->kind, TSI_SPAN_LIST);
+    for (size_t i = 0; i < span->count; i++) {
+        assert_true(i == 0 || span->index[i] > span->index[i - 1]);
+        assert_true(isnan(listed[span->first + span->index[i]])); /* once each */
+        listed[span->first + span->index[i]] = span->value[i];
     }
 }
 
@@ -86,12 +85,17 @@ static terse_status merge(struct scene *scene, int32_t *blamed)
     const terse_rng_key key = {0};
     terse_fault fault = {0};
     const terse_status status =
-        tsi_merge(&scene->merged, scene->codec, &key, scene->workers, blamed, &fault);
+        tsi_merge_lists(&scene->merge, scene->codec, &key, scene->workers, blamed, &fault);
     for (size_t i = 0; i < scene->count; i++)
         scene->listed[i] = NAN;
-    if (status == TERSE_OK)
-        tsi_merged_each(&scene->merged, scene->codec,
-                        &(struct tsi_merged_taker){scene->listed, write_down});
+    if (status != TERSE_OK)
+        return status;
+    struct tsi_aggregate aggregate = {0};
+    assert_true(tsi_aggregate_create(&aggregate, scene->codec->piece_count));
+    tsi_merge_spans(&scene->merge, scene->codec, &aggregate);
+    for (uint32_t i = 0; i < aggregate.count; i++)
+        write_down(scene->listed, &aggregate.span[i]);
+    tsi_aggregate_destroy(&aggregate);
     return status;
 }
 
@@ -101,9 +105,9 @@ static terse_status decode(struct scene *scene, int32_t *blamed)
     const terse_rng_key key = {0};
     memset(scene->sum, 0, scene->count * sizeof(float));
     for (uint32_t r = 0; r < scene->workers; r++) {
-        const struct tsi_voice *const voice = &scene->merged.voice[r];
-        const terse_status status = terse_codec_decode_add(scene->codec, 0, &key, voice->payload,
-                                                           voice->len, scene->sum, NULL);
+        const struct tsi_source *const source = &scene->merge.source[r];
+        const terse_status status = terse_codec_decode_add(scene->codec, 0, &key, source->payload,
+                                                           source->len, scene->sum, NULL);
         *blamed = (int32_t)r;
         if (status != TERSE_OK)
             return status;
@@ -157,10 +161,10 @@ static void damage_is_refused_as_decoding_refuses_it(void **unused)
         int32_t by_merging = 0;
         say(&scene, &random, TEST_NORMAL);
         for (int flips = 0; flips < turn % 4; flips++)
-            scene.payload[rank][test_next(&random) % scene.merged.voice[rank].len] ^=
+            scene.payload[rank][test_next(&random) % scene.merge.source[rank].len] ^=
                 (uint8_t)(1u << test_next(&random) % 8);
         if (turn % 7 == 0)
-            scene.merged.voice[rank].len -= 1 + test_next(&random) % 100;
+            scene.merge.source[rank].len -= 1 + test_next(&random) % 100;
         const terse_status decoded = decode(&scene, &by_decoding);
         const terse_status merged = merge(&scene, &by_merging);
         if (decoded == TERSE_OK && merged == TERSE_OUT_OF_RANGE)
@@ -187,7 +191,7 @@ static void a_sum_that_overflows_is_nobodys_fault(void **unused)
         size_t len = 0;
         assert_int_equal(
             terse_codec_encode(scene.codec, 0, &key, in, scene.payload[r], scene.bound, &len), 0);
-        scene.merged.voice[r] = (struct tsi_voice){scene.payload[r], len};
+        scene.merge.source[r] = (struct tsi_source){scene.payload[r], len};
     }
     assert_int_equal(merge(&scene, &blamed), TERSE_OUT_OF_RANGE);
     assert_int_equal(blamed, -1);

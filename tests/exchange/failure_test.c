@@ -60,20 +60,20 @@ static const char *argue(terse_group *handle, void *context)
 static void other_settings_are_named_on_every_worker(void **unused)
 {
     const size_t size = sizeof(terse_exchange_options);
-    const char *const cannot = "could not make its exchange";
+    const char *const cannot = "could not make its part";
     const struct dispute disputes[] = {
-        {{.size = size, .codec = "log"}, 0, TERSE_MISMATCH, "another codec"},
-        {{.size = size, .codec = "scaled-sign:zero=coin"}, 0, TERSE_MISMATCH, "another codec"},
-        {{.size = size, .codec = "scaled-sign", .seed = 1}, 0, TERSE_MISMATCH, "another seed"},
+        {{.size = size, .codec = "log"}, 0, TERSE_MISMATCH, "codec differs"},
+        {{.size = size, .codec = "scaled-sign:zero=coin"}, 0, TERSE_MISMATCH, "codec differs"},
+        {{.size = size, .codec = "scaled-sign", .seed = 1}, 0, TERSE_MISMATCH, "seed differs"},
         {{.size = size, .codec = "scaled-sign", .combine = "allgather"},
          0,
          TERSE_MISMATCH,
-         "another combine"},
+         "combine differs"},
         {{.size = size, .codec = "scaled-sign", .feedback = "none"},
          0,
          TERSE_MISMATCH,
-         "another feedback"},
-        {{.size = size, .codec = "scaled-sign"}, 7, TERSE_MISMATCH, "another layout"},
+         "feedback differs"},
+        {{.size = size, .codec = "scaled-sign"}, 7, TERSE_MISMATCH, "layout differs"},
         {{.size = size, .codec = "nonsense"}, 0, TERSE_BAD_SPEC, cannot},
         {{.size = size, .codec = "sign", .feedback = "residual"}, 0, TERSE_BAD_SPEC, cannot},
         {{.size = size, .codec = "topk", .combine = "allreduce"}, 0, TERSE_BAD_SPEC, cannot},
@@ -230,13 +230,13 @@ static const char *deceived(terse_group *handle, const struct forgery *forgery, 
     status = terse_exchange_run(exchange, gradient, NULL, &fault);
     if (status != forgery->status || fault.rank != 1)
         complaint = complain(handle, forgery->codec, status, &fault);
-    const float *const memory = terse_exchange_residual(exchange);
-    for (size_t i = 0; !complaint && i < COUNT && forgery->compare_every == 0; i++) {
+    const float *const residual = terse_exchange_residual(exchange);
+    for (size_t i = 0; !complaint && i < COUNT; i++) {
         const float given = (float)(i % 7) - 3 + (float)terse_group_rank(handle);
         if (gradient[i] != given)
             complaint = "a gradient was changed by a step that failed";
-        if (memory && fabsf(memory[i] - given) > 1e-5f)
-            complaint = "what was not delivered is not back in memory";
+        if (residual && residual[i] != 0)
+            complaint = "a step that failed has changed the residual";
     }
     if (!complaint && terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_PEER_LOST)
         complaint = "a broken exchange went on";
@@ -278,20 +278,15 @@ static void a_corrupt_frame_names_its_sender_on_every_worker(void **unused)
         {"log", "shard", 4, TERSE_BAD_CHECKSUM, 0},
         {"f16", "parameter-server", 3, TERSE_BAD_CHECKSUM, 0},
         {"uniform", "shard", 3, TERSE_BAD_CHECKSUM, 0},
+        {"f32", "allreduce", 3, TERSE_BAD_CHECKSUM, 0},
+        {"f32", "allreduce", 4, TERSE_BAD_CHECKSUM, 0},
+        {"block", "allreduce", 5, TERSE_BAD_CHECKSUM, 0},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof forgeries / sizeof forgeries[0]; i++) {
         struct forgery forgery = forgeries[i];
         workers_run(3, believe, &forgery);
     }
-}
-
-/* Sums travel without frames; the hash of the answer finds a rank that was told something else. */
-static void a_differing_answer_is_found_by_its_hash(void **unused)
-{
-    struct forgery forgery = {"f32", "allreduce", 4, TERSE_MISMATCH, 1};
-    (void)unused;
-    workers_run(3, believe, &forgery);
 }
 
 /* ---- what cannot be said ---- */
@@ -486,7 +481,6 @@ int main(void)
         cmocka_unit_test(other_settings_are_named_on_every_worker),
         cmocka_unit_test(a_late_worker_is_named_within_the_timeout),
         cmocka_unit_test(a_corrupt_frame_names_its_sender_on_every_worker),
-        cmocka_unit_test(a_differing_answer_is_found_by_its_hash),
         cmocka_unit_test(what_cannot_be_said_is_skipped_by_all),
         cmocka_unit_test(an_answer_that_overflows_is_forgotten),
         cmocka_unit_test(odd_shapes_do_no_harm),

@@ -145,10 +145,10 @@ static void one_thread_tests(void **state)
 
 static void one_thread_sums(void **state)
 {
-    enum { COUNT = 1003 };
+    enum { COUNT = 1003, SCRATCH = COUNT + 16 * MOST + 8 * TERSE_ALLREDUCE_SEGMENTS * MOST };
     terse_group *handles[MOST];
     static float floats[MOST][COUNT];
-    static float scratch[MOST][COUNT + 16 * MOST];
+    static float scratch[MOST][SCRATCH];
     (void)state;
     for (int i = 0; i < SIZES; i++) {
         const uint32_t workers = sizes[i];
@@ -160,7 +160,7 @@ static void one_thread_sums(void **state)
             for (int j = 0; j < COUNT; j++)
                 expected[j] = r ? expected[j] + floats[r][j] : floats[r][j];
         }
-        assert_true(terse_group_allreduce_scratch(handles[0], COUNT) <= COUNT + 16 * MOST);
+        assert_true(terse_group_allreduce_scratch(handles[0], COUNT) <= SCRATCH);
         for (uint32_t r = 0; r < workers; r++)
             assert_int_equal(terse_group_allreduce_post(handles[r], floats[r], COUNT, scratch[r],
                                                         &sums[r], NULL),
@@ -184,7 +184,7 @@ static void many_rounds(void **state)
         terse_group *handles[3];
         terse_allreduce sums[3];
         float floats[3][40];
-        float scratch[3][64];
+        float scratch[3][64 + 8 * TERSE_ALLREDUCE_SEGMENTS * 3];
         open_handles(3, handles);
         for (uint32_t r = 0; r < 3; r++) {
             fill_floats(floats[r], 40, r);

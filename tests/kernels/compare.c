@@ -14,7 +14,7 @@ static const struct {
     {"magnitude_sum_f32", trial_magnitude_sum},
     {"square_sum_f32", trial_square_sum},
     {"random_u32", trial_random},
-    {"snapshot_add_f32", trial_snapshot_add},
+    {"sum_f32", trial_sum},
     {"add_f32", trial_add},
     {"sub_scaled_f32", trial_sub_scaled},
     {"f16_from_f32", trial_f16_from},

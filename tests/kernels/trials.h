@@ -11,7 +11,7 @@ size_t trial_magnitude_max(struct lab *lab, const struct trial *trial);
 size_t trial_magnitude_sum(struct lab *lab, const struct trial *trial);
 size_t trial_square_sum(struct lab *lab, const struct trial *trial);
 size_t trial_random(struct lab *lab, const struct trial *trial);
-size_t trial_snapshot_add(struct lab *lab, const struct trial *trial);
+size_t trial_sum(struct lab *lab, const struct trial *trial);
 size_t trial_add(struct lab *lab, const struct trial *trial);
 size_t trial_sub_scaled(struct lab *lab, const struct trial *trial);
 size_t trial_f16_from(struct lab *lab, const struct trial *trial);

@@ -68,17 +68,14 @@ static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t se
     return different;
 }
 
-size_t trial_snapshot_add(struct lab *lab, const struct trial *trial)
+size_t trial_sum(struct lab *lab, const struct trial *trial)
 {
-    const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
-    const struct pair memory = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
-    const struct pair before = lab_output(lab, 1, trial, trial->count, sizeof(float));
-    const uint32_t most = tsk_ref.snapshot_add_f32((float *)(void *)memory.ref, in, trial->count,
-                                                   (float *)(void *)before.ref);
-    const uint32_t set_most = trial->set->snapshot_add_f32(
-        (float *)(void *)memory.set, in, trial->count, (float *)(void *)before.set);
-    return (most != set_most) + pair_floats_differ(&memory) + pair_bytes_differ(&before) +
-           (size_t)pair_around_differs(&memory) + (size_t)pair_around_differs(&before);
+    const float *a = lab_floats(lab, 0, trial, trial->count, FILL_ANY);
+    const float *b = lab_floats(lab, 1, trial, trial->count, trial->fill);
+    const struct pair out = lab_output(lab, 0, trial, trial->count, sizeof(float));
+    const uint32_t most = tsk_ref.sum_f32(a, b, trial->count, (float *)(void *)out.ref);
+    const uint32_t set_most = trial->set->sum_f32(a, b, trial->count, (float *)(void *)out.set);
+    return (most != set_most) + pair_floats_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
 size_t trial_add(struct lab *lab, const struct trial *trial)

@@ -18,13 +18,13 @@ MAY_INCLUDE = {
     "group": {"base", "kernels"},
     "point": {"base", "kernels"},
     "direction": {"base"},
-    "memory": {"base"},
-    "update": {"base", "kernels"},
+    "update": {"base", "kernels", "combine"},
     # The compositions stand on all stages.
     "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
-    "exchange": {"base", "kernels", "layout", "codec", "wire", "group", "combine"},
-    "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "exchange",
-               "point", "direction", "memory", "update"},
+    "feedback": {"base", "codec", "combine"},
+    "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "point",
+               "direction", "feedback", "update"},
+    "exchange": {"base", "method"},  # a facade of it
 }
 # The same within train/, which sees the library as its users do.
 TRAIN_MAY_INCLUDE = {

@@ -388,7 +388,7 @@ static void differences_are_named_on_all(void **unused)
         {{"def", "ef"}, {9, 9}, {1, 1}, {0, 0}, "method"},
         {{"def", "def"}, {9, 8}, {1, 1}, {0, 0}, "method"},
         {{"def", "def"}, {9, 9}, {1, 2}, {0, 0}, "seed"},
-        {{"def", "def"}, {9, 9}, {1, 1}, {0, 1e-30f}, "first weights"},
+        {{"def", "def"}, {9, 9}, {1, 1}, {0, 1e-30f}, "initial weights"},
         {{"def", "def:lr=-1"}, {9, 9}, {1, 1}, {0, 0}, "could not make"},
         {{"qadam", "qadam:kx=5"}, {9, 9}, {1, 1}, {0, 0}, "method"},
     };

@@ -8,9 +8,9 @@
 
 /* RegTop-k's posterior is a list: a part that tells its length, and others with that many entries.
  * What lies behind them is no state. */
-#define POSTERIOR "said "
-#define POSTERIOR_COUNT "said count"
-#define POSTERIOR_INDEX "said index"
+#define POSTERIOR "sent "
+#define POSTERIOR_COUNT "sent count"
+#define POSTERIOR_INDEX "sent index"
 
 const char *const order_names[ORDERS] = {"whole", "forward", "mixed"};
 const char *const trouble_names[TROUBLES] = {"sound", "nan", "huge", "f16"};

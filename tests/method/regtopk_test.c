@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "memory/posterior.h"
+#include "feedback/posterior.h"
 #include "method/crew.h"
 
 static const uint32_t crowds[] = {1, 2, 3, 8};
@@ -323,8 +323,7 @@ static void refused(void **unused)
 {
     static const char *const specs[] = {"regtopk:combine=shard", "regtopk:combine=parameter-server",
                                         "regtopk:feedback=none"};
-    static const char *const reasons[] = {"would look cancelled", "would look cancelled",
-                                          "without memory"};
+    static const char *const reasons[] = {"exact combine", "exact combine", "feedback=residual"};
     (void)unused;
     for (int s = 0; s < 3; s++) {
         terse_fault fault = {0};

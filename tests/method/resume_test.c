@@ -93,13 +93,13 @@ static void a_damaged_list_is_dropped(void **unused)
     (void)unused;
     crew_train(&crew, TEST_NORMAL, 0, 2);
     for (uint64_t damage = 0; damage < 4; damage++) {
-        const terse_state index = crew_state(&crew, 0, "said index");
+        const terse_state index = crew_state(&crew, 0, "sent index");
         const uint64_t bad[4] = {UINT64_MAX, 100, 0, 99};
         uint64_t *const at = index.bytes;
         at[1] = bad[damage];
         if (damage == 3) {
             const uint64_t many = UINT64_MAX;
-            memcpy(crew_state(&crew, 0, "said count").bytes, &many, sizeof many);
+            memcpy(crew_state(&crew, 0, "sent count").bytes, &many, sizeof many);
         }
         for (uint32_t r = 0; r < 2; r++)
             assert_int_equal(terse_method_restored(crew.method[r], NULL), TERSE_OK);

@@ -15,31 +15,20 @@ LANE size_t before_line(const float *at, size_t count)
     return head < count ? head : count;
 }
 
-LANE vi snapshot_add_first(float *memory, const float *in, size_t n, float *before, vi most)
+static uint32_t sum_f32(const float *a, const float *b, size_t count, float *out)
 {
-    const vf x = vf_load_first(in, n);
-    const vf held = vf_load_first(memory, n);
-    vf_store_first(before, held, n);
-    vf_store_first(memory, vf_add(held, x), n);
-    return vi_max(most, magnitude_of(x));
-}
-
-static uint32_t snapshot_add_f32(float *memory, const float *in, size_t count, float *before)
-{
-    size_t i = before_line(before, count);
     vi most = vi_of(0);
-    if (i > 0)
-        most = snapshot_add_first(memory, in, i, before, most);
+    size_t i = 0;
     for (; i + TSK_LANES <= count; i += TSK_LANES) {
-        const vf x = vf_stream(in + i);
-        const vf held = vf_stream(memory + i);
+        const vf x = vf_stream(b + i);
         most = vi_max(most, magnitude_of(x));
-        vf_store_past(before + i, held);
-        vf_store(memory + i, vf_add(held, x));
+        vf_store(out + i, vf_add(vf_stream(a + i), x));
     }
-    vf_stored_past();
-    if (i < count)
-        most = snapshot_add_first(memory + i, in + i, count - i, before + i, most);
+    if (i < count) {
+        const vf x = vf_load_first(b + i, count - i);
+        most = vi_max(most, magnitude_of(x));
+        vf_store_first(out + i, vf_add(vf_load_first(a + i, count - i), x), count - i);
+    }
     return vi_top(most);
 }
 

@@ -18,9 +18,8 @@
 #define LANES_TABLE                                                                               \
     {                                                                                             \
         .magnitude_max_f32 = magnitude_max_f32, .magnitude_sum_f32 = magnitude_sum_f32,           \
-        .square_sum_f32 = square_sum_f32, .random_u32 = random_u32,                               \
-        .snapshot_add_f32 = snapshot_add_f32, .add_f32 = add_f32,                                 \
-        .sub_scaled_f32 = sub_scaled_f32, .f16_from_f32 = f16_from_f32,                           \
+        .square_sum_f32 = square_sum_f32, .random_u32 = random_u32, .sum_f32 = sum_f32,           \
+        .add_f32 = add_f32, .sub_scaled_f32 = sub_scaled_f32, .f16_from_f32 = f16_from_f32,       \
         .bf16_from_f32 = bf16_from_f32, .f16_add_f32 = f16_add_f32, .bf16_add_f32 = bf16_add_f32, \
         .sign_f32 = sign_f32, .sign_add_f32 = sign_add_f32, .collect_f32 = collect_f32,           \
         .log_codes_f32 = log_codes_f32, .log_add_f32 = log_add_f32, .log_take_f32 = log_take_f32, \

@@ -1,4 +1,4 @@
-#include "memory/posterior.h"
+#include "feedback/posterior.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ void tsi_posterior_destroy(struct tsi_posterior *posterior)
 size_t tsi_posterior_before(const struct tsi_posterior *posterior, uint64_t end)
 {
     size_t low = 0;
-    size_t high = posterior->count;
+    size_t high = (size_t)posterior->count;
     while (low < high) {
         const size_t middle = low + (high - low) / 2;
         if (posterior->index[middle] < end)
@@ -69,7 +69,7 @@ static float balance(enum tsi_posterior_form form, float sum, float before, floa
 }
 
 /* Scores of up to BATCH elements whose a = g + e is in `now`. 0 / 0 and overflow: nothing is known,
- * as if it had not been said. */
+ * as if it had not been sent. */
 enum { BATCH = 256, AHEAD = 16 };
 
 static void score(enum tsi_posterior_form form, float mu, const float *now, const float *sum,
@@ -84,15 +84,15 @@ static void score(enum tsi_posterior_form form, float mu, const float *now, cons
 }
 
 void tsi_posterior_score(struct tsi_posterior *posterior, enum tsi_posterior_form form, float mu,
-                         const float *memory, size_t from, size_t to)
+                         const float *residual, size_t from, size_t to)
 {
     float now[BATCH];
     for (size_t first = from; first < to; first += BATCH) {
         const size_t count = to - first < BATCH ? to - first : BATCH;
         for (size_t i = 0; i < count; i++) {
             const size_t soon = first + i + AHEAD < to ? first + i + AHEAD : to - 1;
-            __builtin_prefetch(&memory[posterior->index[soon]]);
-            now[i] = memory[posterior->index[first + i]];
+            __builtin_prefetch(&residual[posterior->index[soon]]);
+            now[i] = residual[posterior->index[first + i]];
         }
         score(form, mu, now, posterior->sum + first, posterior->before + first, count,
               posterior->score + first);

@@ -1,4 +1,5 @@
-/* From settings to stations: a named method's are in its row, a composed one's are in words. */
+/* From settings to stages: those of a named method are in its row, those of a composed one in the
+ * words of its spec. */
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static terse_status number_of(const struct tsi_settings *settings, enum tsi_word
                     what, word, nearest ? nearest : words[0]);
 }
 
-static terse_status compose(const struct tsi_settings *settings, struct tsi_stations *out,
+static terse_status compose(const struct tsi_settings *settings, struct tsi_stages *out,
                             terse_fault *fault)
 {
     static const char *const directions[] = {"gradient", "momentum", "average", "adam"};
@@ -50,7 +51,7 @@ static terse_status compose(const struct tsi_settings *settings, struct tsi_stat
     return status;
 }
 
-static void take_row(const struct tsi_settings *settings, struct tsi_stations *out)
+static void take_row(const struct tsi_settings *settings, struct tsi_stages *out)
 {
     const struct tsi_method_row *const row = settings->row;
     out->point = row->point;
@@ -62,14 +63,15 @@ static void take_row(const struct tsi_settings *settings, struct tsi_stations *o
     if (row->back && settings->value[TSI_KX] > 0) {
         tsi_settings_fill(settings, row->back, out->back, sizeof out->back);
         out->combine = "shard";
-    } else if (row->back) { /* weights are not quantized: all hear all, and hold x itself */
+    } else if (row->back) { /* weights are not quantized: every rank gets every payload and holds x
+                               itself */
         out->update = TSI_UPDATE_SUBTRACT;
         out->combine = "allgather";
     }
 }
 
-static terse_status choose_memory(const struct tsi_settings *settings, struct tsi_stations *out,
-                                  terse_fault *fault)
+static terse_status choose_feedback(const struct tsi_settings *settings, struct tsi_stages *out,
+                                    terse_fault *fault)
 {
     const char *const word = settings->word[TSI_WORD_FEEDBACK];
     const char *const row = settings->row->feedback;
@@ -79,22 +81,25 @@ static terse_status choose_memory(const struct tsi_settings *settings, struct ts
                         "feedback is residual or none, not '%.64s'", name);
     out->residual = strcmp(name, "residual") == 0;
     if (!out->residual && (out->point == TSI_POINT_DETACHED || settings->row->posterior))
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "without memory there is nothing to look at");
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "%s needs feedback=residual",
+                        out->point == TSI_POINT_DETACHED ? "lambda > 0" : settings->row->name);
     return TERSE_OK;
 }
 
-/* Every H steps: what is exchanged is a change of weights, whatever a single step would say, and
+/* Every H steps: what is exchanged is a change of weights, whatever a single step would send, and
  * the optimizer works on local weights in between. */
-static terse_status go_local(const struct tsi_settings *settings, struct tsi_stations *out,
+static terse_status go_local(const struct tsi_settings *settings, struct tsi_stages *out,
                              terse_fault *fault)
 {
     if (settings->value[TSI_EVERY] <= 1)
         return TERSE_OK;
-    if (settings->row->one_by_one)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "every=%.0f: %s has none: %s",
-                        settings->value[TSI_EVERY], settings->row->name, settings->row->one_by_one);
+    if (settings->row->no_local_steps)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "every=%.0f is not available with %s: %s",
+                        settings->value[TSI_EVERY], settings->row->name,
+                        settings->row->no_local_steps);
     if (out->update == TSI_UPDATE_SIGNED)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a vote on signs cannot stand for several steps");
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "every=%.0f is not available with majority vote",
+                        settings->value[TSI_EVERY]);
     if (out->update == TSI_UPDATE_ADAM)
         out->direction = TSI_DIRECTION_ADAM;
     else if (out->direction == TSI_DIRECTION_GRADIENT)
@@ -105,7 +110,7 @@ static terse_status go_local(const struct tsi_settings *settings, struct tsi_sta
     return TERSE_OK;
 }
 
-static terse_status choose_combine(const struct tsi_settings *settings, struct tsi_stations *out,
+static terse_status choose_combine(const struct tsi_settings *settings, struct tsi_stages *out,
                                    terse_fault *fault)
 {
     const char *const word = settings->word[TSI_WORD_COMBINE];
@@ -115,43 +120,45 @@ static terse_status choose_combine(const struct tsi_settings *settings, struct t
     out->combine = strcmp(word, "mean") == 0 ? before : word;
     const int owners = strcmp(word, "shard") == 0 || strcmp(word, "parameter-server") == 0;
     if (settings->row->posterior && owners)
-        return tsi_fail(
-            fault, TERSE_BAD_SPEC, 0,
-            "%s: an entry that an owner drops would look cancelled; allgather or sparse-allreduce",
-            settings->row->name);
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "%s needs an exact combine, where no owner drops an entry: allgather or "
+                        "sparse-allreduce",
+                        settings->row->name);
     if (out->update == TSI_UPDATE_REPLACE && !owners && strcmp(word, "mean") != 0)
-        return tsi_fail(
-            fault, TERSE_BAD_SPEC, 0,
-            "quantized weights live with their owners: combine is shard or parameter-server");
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "quantized weights need owners: combine is shard or parameter-server");
     return TERSE_OK;
 }
 
-terse_status tsi_stations_of(const struct tsi_settings *settings, struct tsi_stations *out,
-                             terse_fault *fault)
+terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stages *out,
+                           terse_fault *fault)
 {
     terse_status status = TERSE_OK;
-    *out = (struct tsi_stations){0};
+    *out = (struct tsi_stages){0};
     if (settings->row == &tsi_method_composed)
         status = compose(settings, out, fault);
     else
         take_row(settings, out);
     if (status == TERSE_OK)
-        status = choose_memory(settings, out, fault);
+        status = choose_feedback(settings, out, fault);
     if (status == TERSE_OK)
         status = choose_combine(settings, out, fault);
     if (status == TERSE_OK)
         status = go_local(settings, out, fault);
+    out->tie_coin = settings->value[TSI_TIE] == 0;
+    out->min = (uint64_t)settings->value[TSI_MIN];
+    out->plain = settings->word[TSI_WORD_PLAIN][0] != '\0' ? settings->word[TSI_WORD_PLAIN] : NULL;
     return status;
 }
 
-terse_status tsi_stations_codec(const struct tsi_settings *settings,
-                                const struct tsi_stations *stations, terse_fault *fault)
+terse_status tsi_stages_codec(const struct tsi_settings *settings, const struct tsi_stages *stages,
+                              terse_fault *fault)
 {
     terse_layout *layout = NULL;
     terse_codec *codec = NULL;
     terse_status status = terse_layout_vector(1, &layout);
     if (status == TERSE_OK) {
-        status = terse_codec_create(stations->codec, layout, NULL, &codec, fault);
+        status = terse_codec_create(stages->codec, layout, NULL, &codec, fault);
         if (status != TERSE_OK && fault)
             fault->offset += settings->at[TSI_WORD_CODEC];
     }
@@ -163,13 +170,13 @@ terse_status tsi_stations_codec(const struct tsi_settings *settings,
 terse_status terse_method_check(const char *spec, terse_fault *fault)
 {
     struct tsi_settings settings;
-    struct tsi_stations stations;
+    struct tsi_stages stages;
     if (!spec)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec is NULL");
     terse_status status = tsi_settings_read(spec, &settings, fault);
     if (status == TERSE_OK)
-        status = tsi_stations_of(&settings, &stations, fault);
+        status = tsi_stages_of(&settings, &stages, fault);
     if (status == TERSE_OK)
-        status = tsi_stations_codec(&settings, &stations, fault);
+        status = tsi_stages_codec(&settings, &stages, fault);
     return status;
 }

@@ -1,0 +1,367 @@
+/* A collective: what the stages of a method mean for codec, combine and tensors that travel plain,
+ * and the agreement of all ranks that it means the same everywhere. */
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/fault.h"
+#include "base/hash.h"
+#include "base/spec.h"
+#include "group/group.h"
+#include "kernels/bind.h"
+#include "method/method.h"
+
+/* What workers must have in common, in the order in which differences are named. */
+enum {
+    SETTING_STATUS, /* 0, or why a worker has no collective */
+    SETTING_VERSION,
+    SETTING_LAYOUT,
+    SETTING_METHOD,
+    SETTING_CODEC,
+    SETTING_BACK,
+    SETTING_COMBINE,
+    SETTING_FEEDBACK,
+    SETTING_TIE,
+    SETTING_PLAIN,
+    SETTING_SEED,
+    SETTING_COMPARE,
+    SETTING_WEIGHTS,
+    SETTINGS
+};
+
+_Static_assert(SETTINGS < TSI_MAX_RECORD, "settings and their check are one record");
+
+static const char *const setting_names[SETTINGS] = {
+    [SETTING_STATUS] = "status",
+    [SETTING_VERSION] = "version",
+    [SETTING_LAYOUT] = "layout",
+    [SETTING_METHOD] = "method",
+    [SETTING_CODEC] = "codec",
+    [SETTING_BACK] = "codec of the way back",
+    [SETTING_COMBINE] = "combine",
+    [SETTING_FEEDBACK] = "feedback",
+    [SETTING_TIE] = "tie rule",
+    [SETTING_PLAIN] = "choice of plain tensors",
+    [SETTING_SEED] = "seed",
+    [SETTING_COMPARE] = "compare_every",
+    [SETTING_WEIGHTS] = "initial weights",
+};
+
+/* ---- choices ---- */
+
+static const struct tsi_combine_ops *combine_named(const char *name)
+{
+    for (size_t i = 0; i < tsi_combine_count; i++)
+        if (strcmp(tsi_combines[i]->name, name) == 0)
+            return tsi_combines[i];
+    return NULL;
+}
+
+/* An all-reduce where payloads add up, a vote on signs, the exact union of what was selected, else
+ * shards. */
+static const struct tsi_combine_ops *combine_for(const terse_codec_about *codec)
+{
+    if (codec->traits & TERSE_CODEC_ADDITIVE)
+        return &tsi_combine_allreduce;
+    if (!tsi_combine_vote.refuses(codec))
+        return &tsi_combine_vote;
+    if (codec->traits & TERSE_CODEC_SELECTING || tsi_combine_shard.refuses(codec))
+        return &tsi_combine_allgather;
+    return &tsi_combine_shard;
+}
+
+static terse_status choose_combine(struct tsi_collective *in, const char *name, terse_fault *fault)
+{
+    in->combine = name ? combine_named(name) : combine_for(&in->about);
+    if (!in->combine) {
+        const char *names[8];
+        for (size_t i = 0; i < tsi_combine_count; i++)
+            names[i] = tsi_combines[i]->name;
+        const char *const nearest = tsi_spec_nearest(name, strlen(name), names, tsi_combine_count);
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no combine '%.64s'; %s '%s'%s", name,
+                        nearest ? "did you mean" : "there is", nearest ? nearest : "allreduce",
+                        nearest ? "?" : "");
+    }
+    const char *const why = in->combine->refuses(&in->about);
+    if (why)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s is not for codec %s: %s",
+                        in->combine->name, in->about.name, why);
+    return TERSE_OK;
+}
+
+/* Does one of the patterns, separated by '|', match the name? */
+static int matches(const char *patterns, const char *name)
+{
+    char pattern[TERSE_MAX_NAME + 1];
+    while (patterns && *patterns != '\0') {
+        const size_t len = strcspn(patterns, "|");
+        if (len < sizeof pattern) {
+            memcpy(pattern, patterns, len);
+            pattern[len] = '\0';
+            if (fnmatch(pattern, name, 0) == 0)
+                return 1;
+        }
+        patterns += len + (patterns[len] == '|');
+    }
+    return 0;
+}
+
+static terse_status choose_plain(struct tsi_collective *in, const struct tsi_stages *stages,
+                                 terse_fault *fault)
+{
+    const uint32_t tensors = terse_layout_tensors(in->layout);
+    if (stages->min == 0 && !stages->plain)
+        return TERSE_OK;
+    if (in->combine == &tsi_combine_vote)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "combine vote has no plain tensors: leave out min and plain");
+    if (in->combine == &tsi_combine_sparse_allreduce)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "combine sparse-allreduce has no plain tensors: use allgather");
+    in->plain = calloc((size_t)tensors + 1, 1);
+    if (!in->plain)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    for (uint32_t t = 0; t < tensors; t++) {
+        terse_tensor tensor = {0};
+        if (terse_layout_tensor(in->layout, t, &tensor) == TERSE_OK)
+            in->plain[t] = tensor.count < stages->min || matches(stages->plain, tensor.name);
+    }
+    return TERSE_OK;
+}
+
+/* A residual stays bounded only with contractive codecs. */
+static terse_status check_feedback(const struct tsi_collective *in, int residual,
+                                   terse_fault *fault)
+{
+    if (!residual || in->about.traits & TERSE_CODEC_CONTRACTIVE)
+        return TERSE_OK;
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                    "a residual with codec %s would grow without bound: it is not contractive",
+                    in->about.name);
+}
+
+/* The codec's complete spec, traits and limit, from one made for the purpose. */
+static terse_status read_codec(struct tsi_collective *in, const char *spec, terse_fault *fault)
+{
+    terse_codec *codec;
+    const terse_status status =
+        terse_codec_create(spec, in->layout, &in->codec_options, &codec, fault);
+    if (status != TERSE_OK)
+        return status;
+    terse_codec_describe(codec, &in->about);
+    in->codec_limit = tsi_codec_limit(codec);
+    in->codec_spec = strdup(terse_codec_spec(codec));
+    terse_codec_destroy(codec);
+    return in->codec_spec ? TERSE_OK : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+}
+
+/* Owners keep a residual of their own, or the weights; state that a method has for it. */
+static terse_status choose_owner(terse_method *method, struct tsi_collective *in,
+                                 terse_fault *fault)
+{
+    struct tsi_pair *const owner = &method->buffers.owner;
+    const int weights = method->stages.update == TSI_UPDATE_REPLACE;
+    const int residual = method->stages.residual && in->combine->cut != TSI_CUT_WHOLE;
+    in->owner.kind = weights ? TSI_OWNER_WEIGHTS : residual ? TSI_OWNER_RESIDUAL : TSI_OWNER_MEAN;
+    if (in->owner.kind == TSI_OWNER_MEAN || owner->now)
+        return TERSE_OK;
+    owner->now = calloc(method->count + 1, sizeof(float));
+    owner->next = calloc(method->count + 1, sizeof(float));
+    return owner->now && owner->next ? TERSE_OK
+                                     : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+}
+
+/* Dense aggregates grow in the caller's buffer where they are wanted there, else in one of the
+ * method's. */
+static terse_status choose_dense(terse_method *method, struct tsi_collective *in,
+                                 terse_fault *fault)
+{
+    float **const dense = &method->buffers.dense;
+    if (method->options.aggregate_out && method->buffers.weights) {
+        in->dense = method->buffers.weights;
+        return TERSE_OK;
+    }
+    if (!*dense)
+        *dense = calloc(method->count + 1, sizeof **dense);
+    in->dense = *dense;
+    return in->dense ? TERSE_OK : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+}
+
+static terse_status choose(terse_method *method, struct tsi_collective *in, int which,
+                           terse_fault *fault)
+{
+    const struct tsi_stages *const stages = &method->stages;
+    const int warm = which == TSI_WARM_UP;
+    const int owners = stages->update == TSI_UPDATE_REPLACE;
+    const struct tsi_stages all_plain = {0};
+    terse_status status = tsk_bound(&in->kernel, fault);
+    if (status == TERSE_OK)
+        status = read_codec(in, warm ? "f32" : stages->codec, fault);
+    if (status == TERSE_OK)
+        status = choose_combine(in,
+                                !warm    ? stages->combine
+                                : owners ? "shard"
+                                         : "allreduce",
+                                fault);
+    if (status == TERSE_OK)
+        status = check_feedback(in, stages->residual, fault);
+    if (status == TERSE_OK)
+        status = choose_plain(in, warm ? &all_plain : stages, fault);
+    if (status == TERSE_OK)
+        status = choose_owner(method, in, fault);
+    return status == TERSE_OK ? choose_dense(method, in, fault) : status;
+}
+
+/* ---- agreement ---- */
+
+static uint64_t hash_text(const char *text)
+{
+    return text ? tsi_hash64(text, strlen(text)) : 0;
+}
+
+static void write_settings(const terse_method *method, struct tsi_collective *in,
+                           uint64_t out[SETTINGS])
+{
+    const terse_method_options *const options = &method->options;
+    out[SETTING_VERSION] = TERSE_FRAME_VERSION;
+    out[SETTING_LAYOUT] = terse_layout_hash(in->layout);
+    out[SETTING_METHOD] =
+        (hash_text(method->spec) ^ options->steps * UINT64_C(0x9E3779B97F4A7C15)) +
+        options->aggregate_out;
+    out[SETTING_CODEC] = hash_text(in->codec_spec);
+    out[SETTING_BACK] = hash_text(in->back_spec);
+    out[SETTING_COMBINE] = hash_text(in->combine->name);
+    out[SETTING_FEEDBACK] = (uint64_t)method->stages.residual;
+    out[SETTING_TIE] = (uint64_t)in->tie_coin;
+    out[SETTING_PLAIN] = in->plain ? tsi_hash64(in->plain, terse_layout_tensors(in->layout)) : 0;
+    out[SETTING_SEED] = in->key.seed;
+    out[SETTING_COMPARE] = options->compare_every;
+    if (!options->aggregate_out)
+        out[SETTING_WEIGHTS] = tsi_hash64(method->buffers.weights, method->count * sizeof(float));
+    in->run = tsi_hash64(out, SETTINGS * sizeof *out);
+    (void)snprintf(in->settings, sizeof in->settings, "codec=%s combine=%s feedback=%s",
+                   in->codec_spec, in->combine->name,
+                   method->stages.residual ? "residual" : "none");
+}
+
+terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault)
+{
+    const int warm = which == TSI_WARM_UP;
+    uint64_t settings[SETTINGS] = {0};
+    struct tsi_collective *const in = calloc(1, sizeof *in);
+    method->collective[which] = in;
+    if (!in)
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    in->group = method->group;
+    in->rank = method->rank;
+    in->workers = method->workers;
+    in->layout = method->layout;
+    in->unchecked = method->group->in_process || method->workers == 1;
+    in->key = (terse_rng_key){.seed = method->options.seed, .worker = method->rank};
+    in->codec_options.threads = method->options.threads;
+    in->tie_coin = method->stages.tie_coin;
+    in->take = method->buffers.residual.now;
+    in->rule = method->bits && !warm ? &method->rule : NULL;
+    if (method->stages.update == TSI_UPDATE_REPLACE)
+        in->back_spec = warm ? "f32" : method->stages.back;
+    method->failed = choose(method, in, which, &method->cause);
+    if (method->failed == TERSE_OK)
+        write_settings(method, in, settings);
+    settings[SETTING_STATUS] = (uint64_t) - (int64_t)method->failed;
+    return tsi_agreement_post(&method->agreement, TSI_RECORD_SETTINGS, 0, 0, settings, SETTINGS,
+                              fault);
+}
+
+static terse_status blame(terse_fault *fault, terse_status status, uint32_t rank)
+{
+    if (fault)
+        fault->rank = (int32_t)rank;
+    return status;
+}
+
+/* The first difference from rank 0, named. */
+static terse_status compare(const struct tsi_agreement *agreement, uint32_t workers,
+                            terse_fault *fault)
+{
+    const uint64_t *const first = tsi_agreement_of(agreement, 0);
+    for (uint32_t r = 0; r < workers; r++) {
+        const uint64_t *const theirs = tsi_agreement_of(agreement, r);
+        if (!first || !theirs)
+            return blame(fault,
+                         tsi_fail(fault, TERSE_BAD_CHECKSUM, 0,
+                                  "rank %u: its settings arrived damaged", first ? r : 0),
+                         first ? r : 0);
+        if (theirs[SETTING_STATUS] != 0)
+            return blame(fault,
+                         tsi_fail(fault, TERSE_MISMATCH, 0,
+                                  "rank %u: could not make its part of the method", r),
+                         r);
+        for (size_t i = 0; i < SETTINGS; i++)
+            if (theirs[i] != first[i])
+                return blame(fault,
+                             tsi_fail(fault, TERSE_MISMATCH, 0,
+                                      "rank %u: its %s differs from rank 0's", r, setting_names[i]),
+                             r);
+    }
+    return TERSE_OK;
+}
+
+terse_status tsi_collective_agree(terse_method *method, terse_fault *fault)
+{
+    terse_fault theirs = {.rank = -1};
+    terse_status status = tsi_agreement_wait(&method->agreement, &theirs);
+    if (status == TERSE_OK)
+        status = compare(&method->agreement, method->workers, &theirs);
+    if (fault && (method->failed != TERSE_OK || status != TERSE_OK))
+        *fault = method->failed != TERSE_OK ? method->cause : theirs;
+    return method->failed != TERSE_OK ? method->failed : status;
+}
+
+void tsi_collective_refuse(terse_group *group, terse_status why)
+{
+    struct tsi_agreement agreement = {0};
+    uint64_t settings[SETTINGS] = {[SETTING_STATUS] = (uint64_t) - (int64_t)why};
+    if (tsi_agreement_create(&agreement, group) == TERSE_OK &&
+        tsi_agreement_post(&agreement, TSI_RECORD_SETTINGS, 0, 0, settings, SETTINGS, NULL) ==
+            TERSE_OK)
+        (void)!tsi_agreement_wait(&agreement, NULL);
+    tsi_agreement_destroy(&agreement);
+}
+
+void tsi_collective_destroy(struct tsi_collective *in)
+{
+    if (!in)
+        return;
+    for (uint32_t i = 0; i < in->buckets.count; i++)
+        tsi_bucket_destroy(in->buckets.list[i]);
+    free(in->buckets.list);
+    free(in->codec_spec);
+    free(in->plain);
+    free(in);
+}
+
+/* ---- buckets ---- */
+
+terse_status tsi_collective_bucket(struct tsi_collective *in, uint32_t first, uint32_t count,
+                                   struct tsi_bucket **out, terse_fault *fault)
+{
+    struct tsi_buckets *const buckets = &in->buckets;
+    for (uint32_t i = 0; i < buckets->count; i++) {
+        *out = buckets->list[i];
+        if ((*out)->first_tensor == first && (*out)->tensor_count == count)
+            return TERSE_OK;
+    }
+    if (buckets->count == buckets->cap) {
+        const uint32_t cap = buckets->cap ? 2 * buckets->cap : 16;
+        struct tsi_bucket **const list = realloc(buckets->list, cap * sizeof *list);
+        if (!list)
+            return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+        buckets->list = list;
+        buckets->cap = cap;
+    }
+    const terse_status status = tsi_bucket_create(in, first, count, out, fault);
+    if (status == TERSE_OK)
+        buckets->list[buckets->count++] = *out;
+    return status;
+}

@@ -1,0 +1,248 @@
+#include "update/update.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "kernels/kernels.h"
+#include "update/sparse_clear.h"
+
+/* Entries of a list whose weights are prefetched: about a memory latency. */
+enum { AHEAD = 16 };
+
+/* One span for the loops below. `sum` and the buffers of `update` are those of its first element.
+ */
+struct job {
+    struct tsi_update update;
+    const float *restrict sum;
+    const uint8_t *negative;
+    float divisor;
+};
+
+static float sign_of(float x)
+{
+    return (float)((x > 0) - (x < 0));
+}
+
+/* ---- dense spans, chunk by chunk ---- */
+
+static void sgd(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *restrict const sum = job->sum + first;
+    float *restrict const weights = job->update.weights + first;
+    const float divisor = job->divisor;
+    const float lr = job->update.lr;
+    const float decay = job->update.decay;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++)
+        weights[i] -= lr * (sum[i] / divisor + decay * weights[i]);
+}
+
+static void sgd_momentum(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *restrict const sum = job->sum + first;
+    float *restrict const weights = job->update.weights + first;
+    float *restrict const m = job->update.m + first;
+    const float divisor = job->divisor;
+    const float lr = job->update.lr;
+    const float decay = job->update.decay;
+    const float momentum = job->update.momentum;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++) {
+        m[i] = momentum * m[i] + (sum[i] / divisor + decay * weights[i]);
+        weights[i] -= lr * m[i];
+    }
+}
+
+static void subtract(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *restrict const sum = job->sum + first;
+    float *restrict const weights = job->update.weights + first;
+    const float divisor = job->divisor;
+    const float lr = job->update.lr;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++)
+        weights[i] -= lr * (sum[i] / divisor);
+}
+
+static void subtract_momentum(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *restrict const sum = job->sum + first;
+    float *restrict const weights = job->update.weights + first;
+    float *restrict const m = job->update.m + first;
+    const float divisor = job->divisor;
+    const float lr = job->update.lr;
+    const float momentum = job->update.momentum;
+    const int nesterov = job->update.nesterov;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++) {
+        const float mean = sum[i] / divisor;
+        m[i] = momentum * m[i] + mean;
+        weights[i] -= lr * (nesterov ? momentum * m[i] + mean : m[i]);
+    }
+}
+
+static void adam(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const struct tsi_update *const update = &job->update;
+    const float *restrict const sum = job->sum + first;
+    float *restrict const weights = update->weights + first;
+    float *restrict const m = update->m + first;
+    float *restrict const v = update->v + first;
+    const float divisor = job->divisor;
+    const float lr = update->lr;
+    const float decay = update->decay;
+    const float beta1 = update->momentum;
+    const float beta2 = update->beta2;
+    /* (m / cm) / (sqrt(v / cv) + eps) = m * (root / cm) / (sqrt(v) + eps * root), root = sqrt(cv)
+     */
+    const float root = sqrtf(update->correct_v);
+    const float factor = root / update->correct_m;
+    const float eps = update->eps * root;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++) {
+        const float mean = sum[i] / divisor;
+        m[i] = beta1 * m[i] + (1.0f - beta1) * mean;
+        v[i] = beta2 * v[i] + (1.0f - beta2) * (mean * mean);
+        const float ratio = factor * m[i] / (sqrtf(v[i]) + eps);
+        weights[i] -= lr * (ratio + decay * weights[i]);
+    }
+}
+
+static void signed_step(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *restrict const sum = job->sum + first;
+    float *restrict const weights = job->update.weights + first;
+    const float lr = job->update.lr;
+    const float decay = job->update.decay;
+    (void)chunk;
+    for (size_t i = 0; i < count && decay == 0; i++)
+        weights[i] -= lr * sign_of(sum[i]);
+    for (size_t i = 0; i < count && decay != 0; i++)
+        weights[i] -= lr * (sign_of(sum[i]) + decay * weights[i]);
+}
+
+static void replace(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    (void)chunk;
+    memcpy(job->update.weights + first, job->sum + first, count * sizeof(float));
+}
+
+/* The aggregate may have grown in the very buffer that it is written to. */
+static void write_mean(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *const sum = job->sum + first;
+    float *const out = job->update.weights + first;
+    const float divisor = job->divisor;
+    (void)chunk;
+    if (out == sum && divisor == 1)
+        return;
+    for (size_t i = 0; i < count; i++)
+        out[i] = sum[i] / divisor;
+}
+
+static void write_sign(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const float *const sum = job->sum + first;
+    float *const out = job->update.weights + first;
+    (void)chunk;
+    for (size_t i = 0; i < count; i++)
+        out[i] = sign_of(sum[i]);
+}
+
+static tsi_chunk_fn *dense_of(const struct tsi_update *update)
+{
+    switch (update->kind) {
+    case TSI_UPDATE_SGD: return update->m ? sgd_momentum : sgd;
+    case TSI_UPDATE_SIGNED: return signed_step;
+    case TSI_UPDATE_SUBTRACT: return update->m ? subtract_momentum : subtract;
+    case TSI_UPDATE_ADAM: return adam;
+    case TSI_UPDATE_REPLACE: return replace;
+    case TSI_UPDATE_WRITE: return write_mean;
+    case TSI_UPDATE_WRITE_SIGN: return write_sign;
+    }
+    return replace;
+}
+
+/* ---- spans of signs ---- */
+
+/* Signs exist as floats for a tile at a time, in the cache. Writing: x + 1 of a zero. */
+static void from_signs(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const struct tsi_update *const update = &job->update;
+    float *const weights = update->weights;
+    (void)chunk;
+    if (update->kind == TSI_UPDATE_WRITE || update->kind == TSI_UPDATE_WRITE_SIGN) {
+        memset(weights + first, 0, count * sizeof *weights);
+        update->kernel->sign_add_f32(weights + first, job->negative + first / 8, count, 1.0f);
+        return;
+    }
+    if (update->decay == 0) { /* x + -lr is x - lr */
+        update->kernel->sign_add_f32(weights + first, job->negative + first / 8, count,
+                                     -update->lr);
+        return;
+    }
+    for (size_t at = first; at < first + count; at += TSI_TILE) {
+        const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
+        float sign[TSI_TILE] = {0};
+        update->kernel->sign_add_f32(sign, job->negative + at / 8, here, 1.0f);
+        for (size_t i = 0; i < here; i++)
+            weights[at + i] -= update->lr * (sign[i] + update->decay * weights[at + i]);
+    }
+}
+
+/* ---- lists ---- */
+
+/* x -= lr * G where there is an entry: the same bits as a pass over all. */
+static void from_list(const struct tsi_update *update, const struct tsi_span *span, float divisor)
+{
+    float *const weights = update->weights + span->first;
+    const uint32_t *const index = span->index;
+    const float lr = update->kind == TSI_UPDATE_WRITE ? -1.0f : update->lr;
+    for (size_t i = 0; i < span->count; i++) {
+        __builtin_prefetch(&weights[index[i + AHEAD < span->count ? i + AHEAD : i]], 1);
+        weights[index[i]] -= lr * (span->value[i] / divisor);
+    }
+}
+
+/* ---- all ---- */
+
+int tsi_update_is_local(const struct tsi_update *update)
+{
+    switch (update->kind) {
+    case TSI_UPDATE_SGD: return update->decay == 0 && !update->m;
+    case TSI_UPDATE_SUBTRACT: return !update->m;
+    case TSI_UPDATE_WRITE: return 1;
+    default: return 0;
+    }
+}
+
+void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *aggregate)
+{
+    for (uint32_t i = 0; i < aggregate->count; i++) {
+        const struct tsi_span *const span = &aggregate->span[i];
+        struct job job = {*update, span->value, span->negative, aggregate->divisor};
+        job.update.weights += span->first;
+        job.update.m = update->m ? update->m + span->first : NULL;
+        job.update.v = update->v ? update->v + span->first : NULL;
+        if (update->clear)
+            tsi_sparse_clear_mark(update->clear, span->first, span->index, span->count);
+        switch (span->kind) {
+        case TSI_SPAN_DENSE:
+            tsi_each_chunk(update->threads, span->count, dense_of(update), &job);
+            break;
+        case TSI_SPAN_SIGNS: tsi_each_chunk(update->threads, span->count, from_signs, &job); break;
+        case TSI_SPAN_LIST: from_list(update, span, aggregate->divisor); break;
+        }
+    }
+}
