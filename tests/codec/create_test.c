@@ -22,7 +22,7 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"", 0, "no codec ''"},
         {"zzzzzzzzzz", 0, "no codec 'zzzzzzzzzz'"},
         {"topk:kep=0.1", 5, "no option 'kep'; did you mean 'keep'?"},
-        {"topk:colour=1", 5, "no option 'colour'; there is: keep, values"},
+        {"topk:colour=1", 5, "no option 'colour'; the options are keep, values"},
         {"foo", 0, "no codec 'foo'"},
         {"topk:keep=2", 10, "keep is in 1e-9..1, not 2"},
         {"topk:keep=x", 10, "keep is a number, not 'x'"},
@@ -35,7 +35,7 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"topk:values=f64", 12, "values is f32|f16, not 'f64'"},
         {"uniform:bits=4.5", 13, "bits is a whole number in 2..16, not 4.5"},
         {"uniform:bits=17", 13, "bits is a whole number in 2..16, not 17"},
-        {"f32:x=1", 4, "there are no options, so no 'x'"},
+        {"f32:x=1", 4, "no option 'x'; there are none"},
     };
     terse_layout *layout = layout_of(10);
     (void)unused;
