@@ -303,7 +303,7 @@ static void every_rule_of_the_header(void **unused)
         {48, 8, 133, TERSE_BAD_FRAME, 268, "frame: ends after 268 of 269 bytes"},
         {48, 8, 131, TERSE_BAD_FRAME, 267, "frame: 1 bytes after its end"},
         {60, 4, UINT32_MAX, TERSE_BAD_FRAME, 268, "frame: ends after 268 of 4294967515 bytes"},
-        {5, 1, 0, TERSE_BAD_FRAME, 5, "codec: 0 is none"},
+        {5, 1, 0, TERSE_BAD_FRAME, 5, "codec: 0 is not a codec"},
         {56, 4, 0xffffff, TERSE_BAD_FRAME, 56, "worker: above 2^24-2"},
         {32, 8, (UINT64_C(1) << 40) + 1, TERSE_BAD_FRAME, 32, "first: above 2^40"},
         {40, 8, (UINT64_C(1) << 40) + 1, TERSE_BAD_FRAME, 40, "count: range ends above 2^40"},
