@@ -45,8 +45,9 @@ names_no_build_folder() {
 
 # Does a consumer print what it should, with the library from the prefix?
 runs() {
-    LD_LIBRARY_PATH="$libdir" "$1" | tee "$work/said"
-    [ "$(wc -l <"$work/said")" -eq 9 ] && grep -q '^given  5.0  said  5.0  kept -0.0$' "$work/said"
+    LD_LIBRARY_PATH="$libdir" "$1" | tee "$work/output"
+    [ "$(wc -l <"$work/output")" -eq 9 ] &&
+        grep -q '^input  5.0  decoded  5.0  residual -0.0$' "$work/output"
 }
 
 by_find_package() {
@@ -62,9 +63,9 @@ other_versions_are_refused() {
     for wanted in "$major.$((minor - 1))" "$major.$((minor + 1))" "$((major + 1)).$minor"; do
         ! cmake -S "$source/tests/install/consumer" -B "$work/cmake-$wanted" -G Ninja \
             -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$source/examples/roundtrip.c" \
-            -DWANTED="$wanted" >"$work/said" 2>&1 || return 1
-        cat "$work/said"
-        grep -q "terseConfig.cmake, version: $version" "$work/said" || return 1
+            -DWANTED="$wanted" >"$work/output" 2>&1 || return 1
+        cat "$work/output"
+        grep -q "terseConfig.cmake, version: $version" "$work/output" || return 1
     done
 }
 
@@ -108,12 +109,12 @@ exports_only_terse() {
 # Major and minor version: before 1.0 a library must not replace one of another minor version.
 has_soname() {
     local name="${1//./\\.}\\.$major\\.$minor"
-    objdump -p "$libdir/$1" | tee "$work/said" | grep -qE "SONAME +$name$" &&
+    objdump -p "$libdir/$1" | tee "$work/output" | grep -qE "SONAME +$name$" &&
         [ -f "$libdir/$1.$major.$minor" ]
 }
 
 needs_this_libterse() {
-    has_soname libterse-mpi.so && grep -qE "NEEDED +libterse\.so\.$major\.$minor$" "$work/said"
+    has_soname libterse-mpi.so && grep -qE "NEEDED +libterse\.so\.$major\.$minor$" "$work/output"
 }
 
 check "installs ($kind)" install_it "${2:-}"
