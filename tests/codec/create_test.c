@@ -1,4 +1,4 @@
-/* Making codecs: specs that explain themselves, and calls that are refused. */
+/* Creating codecs: faults of specs, and calls that are refused. */
 #include <locale.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static terse_layout *layout_of(uint64_t count)
     return layout;
 }
 
-static void wrong_specs_say_where_and_what(void **unused)
+static void faults_of_specs_have_position_and_reason(void **unused)
 {
     static const struct {
         const char *spec;
@@ -152,7 +152,7 @@ static void wire_ids_are_stable(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_specs_say_where_and_what),
+        cmocka_unit_test(faults_of_specs_have_position_and_reason),
         cmocka_unit_test(specs_do_not_depend_on_the_locale),
         cmocka_unit_test(the_spec_is_written_out_in_full),
         cmocka_unit_test(bad_calls_are_refused),
