@@ -1,4 +1,4 @@
-/* Statistics, draws, plain floats and halves, signs, lists. */
+/* Statistics, random numbers, plain floats and halves, signs, lists. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static size_t doubles_differ(double a, double b)
     return !(isnan(a) && isnan(b)) && memcmp(&a, &b, sizeof a) != 0;
 }
 
-/* As it is, and with what is not finite in a few places: wherever it lies, it is found. */
+/* Runs the input unchanged, and with non-finite values in a few places, which must be found. */
 size_t trial_magnitude_max(struct lab *lab, const struct trial *trial)
 {
     float *const in = (float *)(uintptr_t)lab_floats(lab, 0, trial, trial->count, trial->fill);
@@ -59,7 +59,7 @@ size_t trial_random(struct lab *lab, const struct trial *trial)
     return pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
-/* What a kernel that adds gave. After a refusal only the refusal itself counts. */
+/* Compares the results of a kernel that adds. After a refusal only the refusal is compared. */
 static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t set_bad)
 {
     size_t different = (ref_bad != set_bad) + (size_t)pair_around_differs(out);
@@ -71,14 +71,14 @@ static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t se
 size_t trial_snapshot_add(struct lab *lab, const struct trial *trial)
 {
     const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
-    const struct pair memory = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
+    const struct pair residual = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
     const struct pair before = lab_output(lab, 1, trial, trial->count, sizeof(float));
-    const uint32_t most = tsk_ref.snapshot_add_f32((float *)(void *)memory.ref, in, trial->count,
+    const uint32_t most = tsk_ref.snapshot_add_f32((float *)(void *)residual.ref, in, trial->count,
                                                    (float *)(void *)before.ref);
     const uint32_t set_most = trial->set->snapshot_add_f32(
-        (float *)(void *)memory.set, in, trial->count, (float *)(void *)before.set);
-    return (most != set_most) + pair_floats_differ(&memory) + pair_bytes_differ(&before) +
-           (size_t)pair_around_differs(&memory) + (size_t)pair_around_differs(&before);
+        (float *)(void *)residual.set, in, trial->count, (float *)(void *)before.set);
+    return (most != set_most) + pair_floats_differ(&residual) + pair_bytes_differ(&before) +
+           (size_t)pair_around_differs(&residual) + (size_t)pair_around_differs(&before);
 }
 
 size_t trial_add(struct lab *lab, const struct trial *trial)
@@ -118,7 +118,7 @@ size_t trial_bf16_from(struct lab *lab, const struct trial *trial)
            pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
-/* Halves that are finite in most trials: random bits would hardly ever be accepted. */
+/* Halves that are finite in most trials: random bits would almost always be refused. */
 static uint8_t *random_halves(struct lab *lab, const struct trial *trial, unsigned exponent)
 {
     uint8_t *in = lab_bytes(lab, 0, trial, 2 * trial->count);
