@@ -1,11 +1,11 @@
-# terse_flags: what every target of this project is compiled with.
+# terse_flags: the compiler flags of all targets of this project.
 add_library(terse_flags INTERFACE)
 
-# No contraction to fused multiply-add: results must be the same bits at every kernel set.
-# errno of roots and traps of comparisons, which nobody looks at, would keep loops from being
-# vectorised; leaving them out changes no result.
+# No contraction to fused multiply-add: every kernel set must give the same bits.
+# No errno of sqrt and no traps of comparisons: nothing reads them, they prevent vectorisation, and
+# no result depends on them.
 target_compile_options(terse_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math)
-# POSIX threads and clocks, anonymous mmap: what the plain C dialect hides.
+# POSIX threads and clocks, anonymous mmap: strict C11 hides them.
 target_compile_definitions(terse_flags INTERFACE _DEFAULT_SOURCE)
 
 target_compile_options(terse_flags INTERFACE
@@ -34,7 +34,7 @@ if(TERSE_SANITIZE)
     set(sanitize -fsanitize=${TERSE_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(terse_flags INTERFACE ${sanitize})
     target_link_options(terse_flags INTERFACE ${sanitize})
-    # Instrumented code hides ranges from the compiler, which then warns of what cannot be.
+    # Instrumented code hides ranges from the compiler, which then warns of impossible cases.
     target_compile_options(terse_flags INTERFACE -Wno-null-dereference)
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
         target_compile_options(terse_flags INTERFACE

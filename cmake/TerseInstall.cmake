@@ -1,4 +1,4 @@
-# Library, headers, pkg-config file, CMake package, command and man page; tests/install proves them.
+# Library, headers, pkg-config file, CMake package, command and man page; tests/install tests them.
 include(CMakePackageConfigHelpers)
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/terse")
 
@@ -7,20 +7,20 @@ install(TARGETS terse EXPORT terseTargets
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
         RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/terse" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
-        FILES_MATCHING PATTERN "*.h" PATTERN "mpi.h" EXCLUDE) # that one belongs to libterse-mpi
+        FILES_MATCHING PATTERN "*.h" PATTERN "mpi.h" EXCLUDE) # mpi.h belongs to libterse-mpi
 install(EXPORT terseTargets NAMESPACE terse:: DESTINATION "${package_dir}")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/terseConfig.cmake.in"
     "${PROJECT_BINARY_DIR}/terseConfig.cmake" INSTALL_DESTINATION "${package_dir}"
     NO_SET_AND_CHECK_MACRO)
-# Before 1.0 a minor version may break its callers.
+# Before 1.0 a minor version may change the interface.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/terseConfigVersion.cmake"
     COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/terseConfig.cmake"
               "${PROJECT_BINARY_DIR}/terseConfigVersion.cmake"
         DESTINATION "${package_dir}")
 
-# The .pc file finds its prefix from where it lies, so a moved tree stays right.
+# The .pc file computes its prefix from its own path, so an installed tree can be moved.
 file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 set(pc_openmp "")
@@ -39,8 +39,8 @@ if(TERSE_CLI)
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
 endif()
 
-# The Python package, as Debian does it: packages of the distribution in lib/python3/dist-packages,
-# local ones beside the version of the python that runs them.
+# The Python package, in Debian's folders: packages of the distribution in
+# lib/python3/dist-packages, local ones in the folder of the python version.
 if(NOT CMAKE_CROSSCOMPILING)
     find_program(TERSE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
     find_program(TERSE_PYTHON NAMES python3)

@@ -1,4 +1,4 @@
-# What a builder can choose. The presets set these; a plain `cmake -S . -B dir` takes the defaults.
+# The build options. The presets set them; a plain `cmake -S . -B dir` uses the defaults.
 option(BUILD_SHARED_LIBS "Build libterse as a shared library" ON)
 option(TERSE_OPENMP "Use several threads for large tensors (OpenMP)" ON)
 option(TERSE_WERROR "Treat compiler warnings as errors" OFF)

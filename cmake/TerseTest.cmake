@@ -1,17 +1,17 @@
 # terse_add_test(NAME source...)
-#     A cmocka binary that may look inside: it links every object of the library and finds the
-#     headers of src/ ("codec/codec.h") beside <terse/...>. Labelled binary: such tests run on
+#     A cmocka binary with access to internals: it links every object of the library and finds the
+#     headers of src/ ("codec/codec.h") beside <terse/...>. Its label is binary: these tests run on
 #     arm64 too.
-#   PUBLIC          links the shared library instead: only what users have
+#   PUBLIC          links the shared library instead: only the public interface
 #   TIMEOUT s       seconds before it counts as failed; default 60
 #   LONG            only in `make test-long`
-#   LABELS name...  e.g. threads (run under the thread sanitizer)
+#   LABELS name...  e.g. threads (also run with the thread sanitizer)
 #   ENV A=b...      environment
 #   ARGS arg...     arguments
 #   LIBS target...  further libraries
 #
 # terse_add_script(NAME command...)
-#     Any program that exits with 0 (passed) or 77 (skipped, having said why). If it prints lines
+#     Any program that exits with 0 (passed) or 77 (skipped, reason printed). If it prints lines
 #     "ok NAME", "not ok NAME", "skip NAME: why", or is a python unittest, each counts as a test.
 #   TIMEOUT, LONG, LABELS, ENV as above
 #
@@ -19,7 +19,7 @@
 #     A libFuzzer target (preset fuzz); its seeds come from tests/fuzz/make_corpus.py.
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 
-# The distribution's python is the one that has the distribution's numpy and torch.
+# The distribution's python has the distribution's numpy and torch.
 find_program(TERSE_PYTHON NAMES python3 PATHS /usr/bin NO_DEFAULT_PATH)
 find_program(TERSE_PYTHON NAMES python3 REQUIRED)
 
@@ -46,7 +46,7 @@ function(terse_test_properties name)
     if(ARG_LONG)
         list(APPEND ARG_LABELS long)
     endif()
-    list(APPEND ARG_ENV PYTHONDONTWRITEBYTECODE=1) # tests leave nothing in the tree
+    list(APPEND ARG_ENV PYTHONDONTWRITEBYTECODE=1) # tests write nothing into the source tree
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${ARG_TIMEOUT} SKIP_RETURN_CODE 77 LABELS "${ARG_LABELS}" ENVIRONMENT "${ARG_ENV}")
 endfunction()
@@ -63,7 +63,7 @@ function(terse_add_test name)
     endif()
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
-        # gcc 12 for arm64 fails in its vectorizer on the loops of some tests.
+        # The vectorizer of gcc 12 for arm64 fails on loops of some tests.
         target_compile_options(${target} PRIVATE -fno-tree-vectorize)
     endif()
     add_test(NAME ${name} COMMAND ${target} ${ARG_ARGS})

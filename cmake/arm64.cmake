@@ -1,5 +1,5 @@
-# Debian's arm64 cross compiler; libraries from the arm64 packages beside the native ones
-# (tools/setup arm), programs run by qemu.
+# Debian's arm64 cross compiler, with the libraries of the arm64 packages (tools/setup arm).
+# Programs run in qemu.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)

@@ -1,5 +1,5 @@
-/* Workers started by mpirun agree on the mean of their gradients, said by the codec in the first
- * argument: mpirun -n 4 mean log */
+/* Computes the mean of the workers' gradients with a compressed all-reduce over MPI; the first
+ * argument is the codec: mpirun -n 4 mean log */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,15 +27,17 @@ int main(int argc, char **argv)
     if (!status)
         status = terse_exchange_create(group, layout, &options, &exchange, &fault);
     for (unsigned step = 0; step < 10 && !status; step++) {
-        for (unsigned i = 0; i < COUNT; i++) /* a gradient of one's own */
+        for (unsigned i = 0; i < COUNT; i++) /* each rank has another gradient */
             gradient[i] = (float)((i + step) % 7) - 3 + (float)terse_group_rank(group);
-        status = terse_exchange_run(exchange, gradient, &report, &fault); /* the same on all now */
+        status =
+            terse_exchange_run(exchange, gradient, &report, &fault); /* now the same on all ranks */
     }
     if (status)
         fprintf(stderr, "mean: %s: %s\n", terse_status_text(status), fault.text);
     else if (terse_group_rank(group) == 0)
-        printf("%s: %llu bytes a step and worker, %llu dense\n", terse_exchange_settings(exchange),
-               (unsigned long long)report.bytes_sent, (unsigned long long)report.dense_bytes);
+        printf("%s: %llu bytes per worker per step, %llu dense\n",
+               terse_exchange_settings(exchange), (unsigned long long)report.bytes_sent,
+               (unsigned long long)report.dense_bytes);
     terse_exchange_destroy(exchange);
     terse_layout_destroy(layout);
     terse_group_destroy(group);

@@ -23,7 +23,7 @@ state = terse.torch.State(sys.argv[1] if len(sys.argv) > 1 else "regtopk:keep=0.
 ddp.register_comm_hook(state, terse.torch.hook)  # the one line
 
 optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
-torch.manual_seed(100 + dist.get_rank())  # every rank has inputs of its own
+torch.manual_seed(100 + dist.get_rank())  # every rank has other inputs
 for step in range(200):
     x = torch.randn(64, 784)
     y = teacher(x).argmax(1)

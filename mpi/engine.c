@@ -1,6 +1,5 @@
-/* The MPI engine: an all-to-all is one Irecv and one Isend per peer, so that what is missing has a
- * name.
- */
+/* The MPI engine. An all-to-all is an MPI_Irecv and an MPI_Isend per peer and not MPI_Ialltoallv,
+ * so that a timeout can name the missing peer. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,51 +9,51 @@
 #include <terse/mpi.h>
 
 #if !defined(TERSE_MPI_CHUNK)
-#define TERSE_MPI_CHUNK (1 << 30) /* bytes in one message: its length is an int */
+#define TERSE_MPI_CHUNK (1 << 30) /* bytes per message: MPI lengths are int */
 #endif
 
 enum {
-    /* A message of this length leaves at once. Above 64 KiB Open MPI over TCP first asks whether it
-     * may, and on a busy link the answer waits behind the data that goes its way. */
+    /* A message of this length is sent eagerly. Above 64 KiB Open MPI over TCP uses a rendezvous,
+     * and on a busy link its reply queues behind the data in the same direction. */
     PIECE = TERSE_MPI_CHUNK < 60 * 1024 ? TERSE_MPI_CHUNK : 60 * 1024,
-    MOST_PIECES = 16,       /* what leaves at once may have to be kept twice: not beyond this */
-    TAGS = 32768,           /* every MPI has at least these */
-    YIELD_NS = 20000,       /* so long nothing has moved: look again at once */
-    SHORT_NAP_NS = 50000,   /* while data flows, kernel buffers last far longer than this */
-    LONG_NAP_NS = 1000000,  /* somebody computes */
-    FLOWING_NS = 200000000, /* nothing for so long: data does not flow */
+    MAX_PIECES = 16,         /* limits the memory for buffered copies of eager messages */
+    TAGS = 32768,            /* the smallest number of tags of any MPI */
+    YIELD_NS = 20000,        /* idle for less than this: test again at once */
+    SHORT_SLEEP_NS = 50000,  /* while data flows: kernel buffers last far longer than this */
+    LONG_SLEEP_NS = 1000000, /* while a peer computes */
+    FLOWING_NS = 200000000,  /* idle for longer than this: no data flows */
 };
 
-/* Bytes from or to one other rank: chunk after chunk, one message at a time. */
-struct lane {
-    unsigned char *at; /* the message under way */
+/* A transfer from or to one peer: chunk after chunk, one MPI message at a time. */
+struct transfer {
+    unsigned char *at; /* the message in flight */
     size_t left;       /* bytes from `at` on */
     int peer;
     int receives;
-    int open; /* not over */
+    int open; /* not complete */
 };
 
-/* An all-to-all under way. */
-struct journey {
-    struct lane *lanes;
-    MPI_Request *requests; /* one for each lane; MPI_REQUEST_NULL when that is over */
-    size_t lane_cap;
-    int lane_count;
-    int pending; /* lanes not over */
+/* An all-to-all in flight. */
+struct operation {
+    struct transfer *transfers;
+    MPI_Request *requests; /* one per transfer; MPI_REQUEST_NULL when complete */
+    size_t transfer_cap;
+    int transfer_count;
+    int pending; /* transfers not complete */
     int tag;
-    int is_long; /* some lane needs several messages */
+    int is_long; /* some transfer needs several messages */
 };
 
 struct engine {
     MPI_Comm comm;
     int rank;
     int workers;
-    int main_only; /* the thread level asks for it */
+    int main_only; /* the thread level allows only the main thread */
     int abandoned;
-    int long_count; /* journeys that must be looked at even when nobody asks for them */
-    unsigned turn;  /* all-to-alls so far */
-    struct journey journeys[TERSE_MAX_REQUESTS];
-    char why[MPI_MAX_ERROR_STRING + 32]; /* "" if there is nothing to add */
+    int long_count;  /* long operations in flight: every call tests them */
+    unsigned posted; /* all-to-alls so far */
+    struct operation operations[TERSE_MAX_REQUESTS];
+    char why[MPI_MAX_ERROR_STRING + 32]; /* the cause of a failure, or "" */
 };
 
 /* ---- failures ---- */
@@ -88,74 +87,77 @@ static terse_status wrong_thread(struct engine *engine)
 
 /* ---- messages ---- */
 
-static int next_len(const struct lane *lane)
+static int next_len(const struct transfer *transfer)
 {
-    return lane->left < TERSE_MPI_CHUNK ? (int)lane->left : TERSE_MPI_CHUNK;
+    return transfer->left < TERSE_MPI_CHUNK ? (int)transfer->left : TERSE_MPI_CHUNK;
 }
 
-static int start_message(struct engine *engine, struct journey *journey, int i)
+static int start_message(struct engine *engine, struct operation *operation, int i)
 {
-    const struct lane *const lane = &journey->lanes[i];
-    MPI_Request *const request = &journey->requests[i];
-    if (lane->receives)
-        return MPI_Irecv(lane->at, next_len(lane), MPI_BYTE, lane->peer, journey->tag, engine->comm,
-                         request);
-    return MPI_Isend(lane->at, next_len(lane), MPI_BYTE, lane->peer, journey->tag, engine->comm,
-                     request);
+    const struct transfer *const transfer = &operation->transfers[i];
+    MPI_Request *const request = &operation->requests[i];
+    if (transfer->receives)
+        return MPI_Irecv(transfer->at, next_len(transfer), MPI_BYTE, transfer->peer, operation->tag,
+                         engine->comm, request);
+    return MPI_Isend(transfer->at, next_len(transfer), MPI_BYTE, transfer->peer, operation->tag,
+                     engine->comm, request);
 }
 
-static terse_status end_message(struct engine *engine, struct journey *journey, int i,
+static terse_status end_message(struct engine *engine, struct operation *operation, int i,
                                 MPI_Status *status)
 {
-    struct lane *const lane = &journey->lanes[i];
-    const int len = next_len(lane);
+    struct transfer *const transfer = &operation->transfers[i];
+    const int len = next_len(transfer);
     int received = len;
-    if (lane->receives)
+    if (transfer->receives)
         (void)MPI_Get_count(status, MPI_BYTE, &received);
     if (received != len)
         return TERSE_MISMATCH;
-    lane->at += len;
-    lane->left -= (size_t)len;
-    if (lane->left) {
-        const int code = start_message(engine, journey, i);
+    transfer->at += len;
+    transfer->left -= (size_t)len;
+    if (transfer->left) {
+        const int code = start_message(engine, operation, i);
         return code == MPI_SUCCESS ? TERSE_OK : failed(engine, code, "MPI_Isend or MPI_Irecv");
     }
-    lane->open = 0;
-    journey->pending--;
-    if (journey->pending == 0 && journey->is_long) {
-        journey->is_long = 0;
+    transfer->open = 0;
+    operation->pending--;
+    if (operation->pending == 0 && operation->is_long) {
+        operation->is_long = 0;
         engine->long_count--;
     }
     return TERSE_OK;
 }
 
-/* Looks at one journey; *moved counts what has come to its end. Message by message, since MPICH
- * takes an error of MPI_Testsome for the world's and not for this communicator's. */
-static terse_status look(struct engine *engine, struct journey *journey, int *moved, int32_t *rank)
+/* Tests the messages of one operation; *moved counts the completed ones. MPI_Test is called for
+ * each message, since MPICH reports an error of MPI_Testsome to MPI_COMM_WORLD and not to this
+ * communicator. */
+static terse_status test_messages(struct engine *engine, struct operation *operation, int *moved,
+                                  int32_t *rank)
 {
-    for (int i = 0; journey->pending && i < journey->lane_count; i++) {
+    for (int i = 0; operation->pending && i < operation->transfer_count; i++) {
         MPI_Status message;
-        int over = 0;
-        if (journey->requests[i] == MPI_REQUEST_NULL)
+        int complete = 0;
+        if (operation->requests[i] == MPI_REQUEST_NULL)
             continue;
-        const int code = MPI_Test(&journey->requests[i], &over, &message);
+        const int code = MPI_Test(&operation->requests[i], &complete, &message);
         terse_status status = TERSE_OK;
         if (code != MPI_SUCCESS)
             status = failed(engine, code, "message");
-        else if (over)
-            status = end_message(engine, journey, i, &message);
+        else if (complete)
+            status = end_message(engine, operation, i, &message);
         if (status) {
-            *rank = journey->lanes[i].peer;
+            *rank = operation->transfers[i].peer;
             return status;
         }
-        *moved += over;
+        *moved += complete;
     }
     return TERSE_OK;
 }
 
-/* MPICH hands what goes wrong with a request to MPI_COMM_WORLD and not to the communicator that it
- * belongs to, and by default that ends the program. So the world returns errors while we ask. */
-static MPI_Errhandler calm_the_world(void)
+/* MPICH reports the error of a request to MPI_COMM_WORLD and not to the request's communicator, and
+ * by default that aborts the program. So MPI_COMM_WORLD returns errors while requests are tested.
+ */
+static MPI_Errhandler world_errors_return(void)
 {
     MPI_Errhandler before = MPI_ERRHANDLER_NULL;
     if (MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before) == MPI_SUCCESS)
@@ -163,7 +165,7 @@ static MPI_Errhandler calm_the_world(void)
     return before;
 }
 
-static void restore_the_world(MPI_Errhandler before)
+static void restore_errhandler(MPI_Errhandler before)
 {
     if (before == MPI_ERRHANDLER_NULL)
         return;
@@ -171,52 +173,55 @@ static void restore_the_world(MPI_Errhandler before)
     (void)MPI_Errhandler_free(&before);
 }
 
-/* MPI itself moves every message whichever is asked for; only the next chunk is up to us. */
+/* MPI progresses all messages in any call; only long operations need a call to start the next
+ * chunk.
+ */
 static terse_status advance(struct engine *engine, uint32_t slot, int *moved, int32_t *rank)
 {
-    const MPI_Errhandler before = calm_the_world();
-    terse_status status = look(engine, &engine->journeys[slot], moved, rank);
+    const MPI_Errhandler before = world_errors_return();
+    terse_status status = test_messages(engine, &engine->operations[slot], moved, rank);
     for (uint32_t i = 0; engine->long_count && i < TERSE_MAX_REQUESTS && !status; i++)
-        if (i != slot && engine->journeys[i].is_long)
-            status = look(engine, &engine->journeys[i], moved, rank);
-    restore_the_world(before);
+        if (i != slot && engine->operations[i].is_long)
+            status = test_messages(engine, &engine->operations[i], moved, rank);
+    restore_errhandler(before);
     return status;
 }
 
 /* ---- the engine ---- */
 
-static void add_lane(struct journey *journey, int peer, int receives, void *at, size_t len)
+static void add_transfer(struct operation *operation, int peer, int receives, void *at, size_t len)
 {
-    journey->lanes[journey->lane_count] =
-        (struct lane){.at = at, .left = len, .peer = peer, .receives = receives, .open = 1};
-    journey->requests[journey->lane_count] = MPI_REQUEST_NULL;
-    journey->lane_count++;
-    journey->is_long |= len > TERSE_MPI_CHUNK;
+    operation->transfers[operation->transfer_count] =
+        (struct transfer){.at = at, .left = len, .peer = peer, .receives = receives, .open = 1};
+    operation->requests[operation->transfer_count] = MPI_REQUEST_NULL;
+    operation->transfer_count++;
+    operation->is_long |= len > TERSE_MPI_CHUNK;
 }
 
-/* Messages for `len` bytes. The last of several is shorter than the others, if need be empty, so
- * that no two such lengths look alike. */
+/* The number of messages for `len` bytes. The last of several is shorter than PIECE, and may be
+ * empty, so that a receiver detects every wrong length. */
 static size_t pieces_of(size_t len)
 {
     if (len == 0)
         return 0;
-    return len < PIECE || len / PIECE >= MOST_PIECES ? 1 : len / PIECE + 1;
+    return len < PIECE || len / PIECE >= MAX_PIECES ? 1 : len / PIECE + 1;
 }
 
-/* Adds piece `i` of what goes one way, if there is one. */
-static void add_piece(struct journey *journey, int peer, int receives, void *at, size_t len,
+/* Adds piece `i` of a buffer, if it has that many. */
+static void add_piece(struct operation *operation, int peer, int receives, void *at, size_t len,
                       size_t i)
 {
     const size_t pieces = pieces_of(len);
     const size_t first = i * PIECE;
     if (pieces == 1 && i == 0)
-        add_lane(journey, peer, receives, at, len);
+        add_transfer(operation, peer, receives, at, len);
     else if (i < pieces)
-        add_lane(journey, peer, receives, (unsigned char *)at + first,
-                 i + 1 < pieces ? PIECE : len - first);
+        add_transfer(operation, peer, receives, (unsigned char *)at + first,
+                     i + 1 < pieces ? PIECE : len - first);
 }
 
-/* MPI's send takes a const buffer; a lane is either way, so the const goes here and only here. */
+/* A transfer is for either direction, so the const of send buffers is removed here, and only here.
+ */
 static void *unconst(const void *at)
 {
     void *plain;
@@ -224,40 +229,42 @@ static void *unconst(const void *at)
     return plain;
 }
 
-/* Room for all messages of an all-to-all? */
-static int has_room(const struct engine *engine, struct journey *journey,
-                    const terse_alltoallv *alltoallv)
+/* Allocates enough transfers for an all-to-all. Returns 0 if there is no memory. */
+static int reserve(const struct engine *engine, struct operation *operation,
+                   const terse_alltoallv *alltoallv)
 {
     size_t messages = 1;
     for (int r = 0; r < engine->workers; r++)
         messages += pieces_of(alltoallv->send_len[r]) + pieces_of(alltoallv->recv_len[r]);
-    if (messages <= journey->lane_cap)
+    if (messages <= operation->transfer_cap)
         return 1;
-    free(journey->lanes);
-    free(journey->requests);
-    journey->lanes = calloc(messages, sizeof *journey->lanes);
-    journey->requests = calloc(messages, sizeof *journey->requests);
-    journey->lane_cap = journey->lanes && journey->requests ? messages : 0;
-    journey->lane_count = 0;
-    return journey->lane_cap != 0;
+    free(operation->transfers);
+    free(operation->requests);
+    operation->transfers = calloc(messages, sizeof *operation->transfers);
+    operation->requests = calloc(messages, sizeof *operation->requests);
+    operation->transfer_cap = operation->transfers && operation->requests ? messages : 0;
+    operation->transfer_count = 0;
+    return operation->transfer_cap != 0;
 }
 
-/* Receives first; peers in turn from the next rank on, so that no one is everybody's first. */
-static void plan(const struct engine *engine, struct journey *journey,
+/* Lists receives first. Each rank starts with its neighbour, so that no rank is everyone's first.
+ */
+static void plan(const struct engine *engine, struct operation *operation,
                  const terse_alltoallv *alltoallv)
 {
     const int workers = engine->workers;
-    journey->lane_count = 0;
-    journey->is_long = 0;
-    for (size_t piece = 0; piece < MOST_PIECES; piece++)
+    operation->transfer_count = 0;
+    operation->is_long = 0;
+    for (size_t piece = 0; piece < MAX_PIECES; piece++)
         for (int i = 1; i < workers; i++) {
             const int peer = (engine->rank + workers - i) % workers;
-            add_piece(journey, peer, 1, alltoallv->recv_at[peer], alltoallv->recv_len[peer], piece);
+            add_piece(operation, peer, 1, alltoallv->recv_at[peer], alltoallv->recv_len[peer],
+                      piece);
         }
-    for (size_t piece = 0; piece < MOST_PIECES; piece++)
+    for (size_t piece = 0; piece < MAX_PIECES; piece++)
         for (int i = 1; i < workers; i++) {
             const int peer = (engine->rank + i) % workers;
-            add_piece(journey, peer, 0, unconst(alltoallv->send_at[peer]),
+            add_piece(operation, peer, 0, unconst(alltoallv->send_at[peer]),
                       alltoallv->send_len[peer], piece);
         }
 }
@@ -266,20 +273,20 @@ static terse_status mpi_post(void *context, uint32_t slot, const terse_alltoallv
                              int32_t *rank)
 {
     struct engine *const engine = context;
-    struct journey *const journey = &engine->journeys[slot];
+    struct operation *const operation = &engine->operations[slot];
     const terse_status refused = wrong_thread(engine);
     if (refused)
         return refused;
-    if (!has_room(engine, journey, alltoallv))
+    if (!reserve(engine, operation, alltoallv))
         return TERSE_NO_MEMORY;
-    journey->tag = (int)(engine->turn++ % TAGS);
-    plan(engine, journey, alltoallv);
-    journey->pending = journey->lane_count;
-    engine->long_count += journey->is_long;
-    for (int i = 0; i < journey->lane_count; i++) {
-        const int code = start_message(engine, journey, i);
+    operation->tag = (int)(engine->posted++ % TAGS);
+    plan(engine, operation, alltoallv);
+    operation->pending = operation->transfer_count;
+    engine->long_count += operation->is_long;
+    for (int i = 0; i < operation->transfer_count; i++) {
+        const int code = start_message(engine, operation, i);
         if (code != MPI_SUCCESS) {
-            *rank = journey->lanes[i].peer;
+            *rank = operation->transfers[i].peer;
             return failed(engine, code, "MPI_Isend or MPI_Irecv");
         }
     }
@@ -293,7 +300,7 @@ static terse_status mpi_test(void *context, uint32_t slot, int *done, int32_t *r
     terse_status status = wrong_thread(engine);
     if (!status)
         status = advance(engine, slot, &moved, rank);
-    *done = !status && engine->journeys[slot].pending == 0;
+    *done = !status && engine->operations[slot].pending == 0;
     return status;
 }
 
@@ -304,55 +311,56 @@ static uint64_t nanoseconds_now(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The lowest rank whose bytes are missing; if none, the lowest that has not taken ours. */
-static int32_t who_is_late(const struct journey *journey)
+/* The lowest rank from which a message is missing; if none, the lowest that has not received ours.
+ */
+static int32_t late_rank(const struct operation *operation)
 {
-    int32_t says_nothing = INT32_MAX;
-    int32_t takes_nothing = INT32_MAX;
-    for (int i = 0; i < journey->lane_count; i++) {
-        const struct lane *const lane = &journey->lanes[i];
-        int32_t *const lowest = lane->receives ? &says_nothing : &takes_nothing;
-        if (lane->open && lane->peer < *lowest)
-            *lowest = lane->peer;
+    int32_t not_sent = INT32_MAX;
+    int32_t not_received = INT32_MAX;
+    for (int i = 0; i < operation->transfer_count; i++) {
+        const struct transfer *const transfer = &operation->transfers[i];
+        int32_t *const lowest = transfer->receives ? &not_sent : &not_received;
+        if (transfer->open && transfer->peer < *lowest)
+            *lowest = transfer->peer;
     }
-    return says_nothing < INT32_MAX ? says_nothing : takes_nothing;
+    return not_sent < INT32_MAX ? not_sent : not_received;
 }
 
-/* Leaves the core to others. The nap grows with the time that nothing has moved, so it delays what
- * comes by a 64th of the wait at most, and by less than kernel buffers bridge while data flows. */
-static void rest(uint64_t idle)
+/* Gives up the core for a while. The sleep grows with the idle time: it delays a message by at most
+ * a 64th of the wait and, while data flows, by less than kernel buffers bridge. */
+static void back_off(uint64_t idle)
 {
     if (idle < YIELD_NS) {
         (void)sched_yield();
         return;
     }
-    const uint64_t longest = idle < FLOWING_NS ? SHORT_NAP_NS : LONG_NAP_NS;
-    const uint64_t nap = idle / 64 < longest ? idle / 64 : longest;
-    const struct timespec time = {0, (long)nap};
+    const uint64_t longest = idle < FLOWING_NS ? SHORT_SLEEP_NS : LONG_SLEEP_NS;
+    const uint64_t wait = idle / 64 < longest ? idle / 64 : longest;
+    const struct timespec time = {0, (long)wait};
     (void)nanosleep(&time, NULL);
 }
 
 static terse_status mpi_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
     struct engine *const engine = context;
-    const struct journey *const journey = &engine->journeys[slot];
+    const struct operation *const operation = &engine->operations[slot];
     const uint64_t start = nanoseconds_now();
     uint64_t moved_at = start;
     terse_status status = wrong_thread(engine);
     while (!status) {
         int moved = 0;
         status = advance(engine, slot, &moved, rank);
-        if (status || journey->pending == 0)
+        if (status || operation->pending == 0)
             break;
         const uint64_t now = nanoseconds_now();
         if (moved)
             moved_at = now;
         if (now - start >= nanoseconds) {
-            *rank = who_is_late(journey);
+            *rank = late_rank(operation);
             status = TERSE_TIMEOUT;
             break;
         }
-        rest(now - moved_at);
+        back_off(now - moved_at);
     }
     return status;
 }
@@ -369,24 +377,24 @@ static const char *mpi_explain(void *context)
     return engine->why[0] ? engine->why : NULL;
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and destruction ---- */
 
-/* What nobody has answered yet can be taken back; the rest cannot, which is why a program should
- * end now. The communicator stays: freeing it would wait for the others. */
+/* Cancels receives that are not matched yet. Other messages cannot be cancelled, so the program
+ * should end now. The communicator is not freed: that would wait for the peers. */
 static void cancel_all(struct engine *engine)
 {
-    const MPI_Errhandler before = calm_the_world();
+    const MPI_Errhandler before = world_errors_return();
     for (uint32_t slot = 0; slot < TERSE_MAX_REQUESTS; slot++) {
-        struct journey *const journey = &engine->journeys[slot];
-        for (int i = 0; i < journey->lane_count; i++) {
+        struct operation *const operation = &engine->operations[slot];
+        for (int i = 0; i < operation->transfer_count; i++) {
             int done = 0;
-            if (!journey->lanes[i].receives || journey->requests[i] == MPI_REQUEST_NULL)
+            if (!operation->transfers[i].receives || operation->requests[i] == MPI_REQUEST_NULL)
                 continue;
-            (void)MPI_Cancel(&journey->requests[i]);
-            (void)MPI_Test(&journey->requests[i], &done, MPI_STATUS_IGNORE);
+            (void)MPI_Cancel(&operation->requests[i]);
+            (void)MPI_Test(&operation->requests[i], &done, MPI_STATUS_IGNORE);
         }
     }
-    restore_the_world(before);
+    restore_errhandler(before);
 }
 
 static void mpi_destroy(void *context)
@@ -401,8 +409,8 @@ static void mpi_destroy(void *context)
             (void)MPI_Comm_free(&engine->comm);
     }
     for (uint32_t slot = 0; slot < TERSE_MAX_REQUESTS; slot++) {
-        free(engine->journeys[slot].requests);
-        free(engine->journeys[slot].lanes);
+        free(engine->operations[slot].requests);
+        free(engine->operations[slot].transfers);
     }
     free(engine);
 }
@@ -437,11 +445,15 @@ static terse_status check_comm(MPI_Comm comm, int *rank, int *workers, terse_fau
     if (!initialized || finalized)
         return refuse(fault, TERSE_BAD_ARGUMENT, "MPI is not initialised, or already finalised");
     if (comm == MPI_COMM_NULL || MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
-        return refuse(fault, TERSE_BAD_ARGUMENT, "not an intracommunicator");
+        return refuse(fault, TERSE_BAD_ARGUMENT, "comm is not an intracommunicator");
     if (MPI_Comm_rank(comm, rank) != MPI_SUCCESS || MPI_Comm_size(comm, workers) != MPI_SUCCESS)
-        return refuse(fault, TERSE_PEER_LOST, "MPI cannot tell rank and size");
-    if (*workers > (int)TERSE_MAX_WORKERS)
-        return refuse(fault, TERSE_BAD_ARGUMENT, "too many workers for one group");
+        return refuse(fault, TERSE_PEER_LOST, "MPI_Comm_rank or MPI_Comm_size failed");
+    if (*workers > (int)TERSE_MAX_WORKERS) {
+        char text[96];
+        (void)snprintf(text, sizeof text, "%d workers, a group has at most %u", *workers,
+                       TERSE_MAX_WORKERS);
+        return refuse(fault, TERSE_BAD_ARGUMENT, text);
+    }
     return TERSE_OK;
 }
 
@@ -459,7 +471,7 @@ terse_status terse_group_mpi(MPI_Comm comm, terse_group **out, terse_fault *faul
     int level = MPI_THREAD_SINGLE;
     terse_status status = check_comm(comm, &rank, &workers, fault);
     if (!status && !out)
-        status = refuse(fault, TERSE_BAD_ARGUMENT, "no place for the group");
+        status = refuse(fault, TERSE_BAD_ARGUMENT, "out is NULL");
     if (status)
         return status;
     struct engine *const engine = make_engine(rank, workers);

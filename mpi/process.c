@@ -1,4 +1,4 @@
-/* What is about the process, not about a group: who started it, which MPI, beginning and end. */
+/* Functions of the process: its launcher, its MPI, start and stop. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 static int started_here;
 
-/* A number of the environment, or 0. */
+/* The number in an environment variable, or 0. */
 static uint32_t number_of(const char *name)
 {
     const char *const text = getenv(name);
@@ -17,8 +17,9 @@ static uint32_t number_of(const char *name)
 
 uint32_t terse_mpi_launched(void)
 {
-    /* Open MPI; MPICH, Intel MPI and srun with PMI; srun with PMIx says who one is, and Slurm how
-     * many. Slurm's own variables alone are also there in a batch script, which is no worker. */
+    /* Open MPI sets the first; MPICH, Intel MPI and srun with PMI the second; srun with PMIx sets
+     * the rank, and Slurm the number of tasks. Slurm's variables alone are not enough: they are
+     * also set in a batch script, which is not a worker. */
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (number_of(sizes[i]))
@@ -90,7 +91,7 @@ static terse_status check_launcher(terse_fault *fault)
         *fault = (terse_fault){.rank = -1};
         (void)snprintf(fault->text, sizeof fault->text,
                        "the launcher announces %u workers, but %s sees one: it is the launcher of "
-                       "another MPI",
+                       "another MPI; use the one of this MPI",
                        (unsigned)announced, about.library);
     }
     return TERSE_MISMATCH;

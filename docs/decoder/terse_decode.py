@@ -196,7 +196,7 @@ class Frame:
 
     def check_fields(self):
         if self.codec_id == 0:
-            raise Refused(5, "codec: 0 is none")
+            raise Refused(5, "codec: 0 is not a codec")
         if self.worker > MAX_WORKER:
             raise Refused(56, "worker: above 2^24-2")
         if self.first > MAX_COUNT:

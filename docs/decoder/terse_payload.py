@@ -399,7 +399,7 @@ def decode(frame, out, state):
         raise Refused(5, f"codec {frame.codec_id} is not known here")
     frame.option = codec.read_options(frame.option_bytes)
     if frame.pass_number >= codec.passes:
-        raise Refused(6, f"pass: {frame.pass_number}, the codec has no such")
+        raise Refused(6, f"pass: {frame.pass_number}, not in this codec")
     tensors = [tensor for tensor in frame.tensors if tensor.count]
     longest = sum(codec.section_len(frame, tensor) for tensor in tensors)
     given = len(frame.payload)

@@ -1,4 +1,4 @@
-/* What crosses the library's border, and what a caller must not ignore. */
+/* TERSE_API marks exported functions, TERSE_CHECK those whose status must not be ignored. */
 #ifndef TERSE_EXPORT_H
 #define TERSE_EXPORT_H
 

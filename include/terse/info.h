@@ -1,4 +1,4 @@
-/* What this build and this CPU can do. */
+/* Version, kernel sets and build options. */
 #ifndef TERSE_INFO_H
 #define TERSE_INFO_H
 
@@ -11,36 +11,36 @@
 extern "C" {
 #endif
 
-/* "MAJOR.MINOR.PATCH". Before 1.0 another MINOR may break its callers, and the shared library of
- * each has a name of its own. */
+/* "MAJOR.MINOR.PATCH". Before 1.0 a new MINOR may change the interface; each MINOR has its own
+ * shared library name. */
 TERSE_API const char *terse_version(void);
 
-/* The kernel set in use: the best this CPU has, or the one TERSE_KERNELS names
- * (ref, avx2, avx512, neon). TERSE_BAD_ARGUMENT: no such set; TERSE_UNSUPPORTED: not on this CPU
- * or not in this build. Decided once per process; every other function fails with the same status
- * while the set is bad. */
+/* The kernel set in use: the one named by the environment variable TERSE_KERNELS (ref, avx2,
+ * avx512, neon), else the fastest for this CPU. It is chosen once per process. TERSE_BAD_ARGUMENT:
+ * no such set; TERSE_UNSUPPORTED: not on this CPU or not in this build; every other function then
+ * fails with the same status. */
 TERSE_API TERSE_CHECK terse_status terse_kernel_set_name(const char **name, terse_fault *fault);
 
-/* Changes the set for this process; NULL means the best. Not while another thread is inside the
- * library. For tests, benchmarks and bug reports: results never depend on it. */
+/* Changes the set for this process; NULL means the fastest. No other thread may be inside the
+ * library. For tests, benchmarks and bug reports: results never depend on the set. */
 TERSE_API TERSE_CHECK terse_status terse_kernel_set_select(const char *name, terse_fault *fault);
 
 /* The sets of this build, from slowest to fastest; TERSE_BAD_ARGUMENT past the last. */
 typedef struct terse_kernel_set_about {
     const char *name;
     const char *needs;  /* CPU features: "avx2 f16c bmi2" */
-    uint32_t supported; /* by this CPU */
-    uint32_t kernels;   /* how many kernels it brings itself; the others are those of ref */
+    uint32_t supported; /* 1 if this CPU has them */
+    uint32_t kernels;   /* number of kernels of its own; the others are those of ref */
 } terse_kernel_set_about;
 TERSE_API TERSE_CHECK terse_status terse_kernel_set_list(uint32_t index,
                                                          terse_kernel_set_about *out);
 
-/* Which set the kernel in slot `index` comes from at the set in use;
- * TERSE_BAD_ARGUMENT past the last slot. */
+/* The name of kernel `index` and the set that provides it, for the set in use; TERSE_BAD_ARGUMENT
+ * past the last. */
 TERSE_API TERSE_CHECK terse_status terse_kernel_list(uint32_t index, const char **kernel,
                                                      const char **set);
 
-/* "gcc 12.2.0, OpenMP 4.5, xxHash 0.8.1" */
+/* For example "gcc 12.2.0, OpenMP 4.5, xxHash 0.8.1". */
 TERSE_API const char *terse_build_options(void);
 
 #ifdef __cplusplus

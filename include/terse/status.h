@@ -11,38 +11,37 @@
 extern "C" {
 #endif
 
-/* Grouped by what the caller should do. New values are added at the end of a group. */
+/* Grouped by what the caller can do. New values are added at the end of a group. */
 typedef enum terse_status {
     TERSE_OK = 0,
 
-    /* fix the call: nothing has changed */
+    /* The call is wrong; nothing was changed. */
     TERSE_BAD_ARGUMENT = -1, /* NULL, zero or out of the documented range */
-    TERSE_BAD_SPEC = -2,     /* a codec spec that cannot be read; the fault says where and why */
-    TERSE_TOO_SMALL = -3,    /* the buffer handed in is smaller than the documented bound */
-    TERSE_NOT_FINITE = -4,   /* NaN or infinity in the numbers handed in */
-    TERSE_OUT_OF_RANGE = -5, /* a number that the codec cannot say (e.g. 1e6 in f16) */
+    TERSE_BAD_SPEC = -2,     /* a spec that cannot be parsed; the fault holds position and reason */
+    TERSE_TOO_SMALL = -3,    /* a buffer is smaller than the documented bound */
+    TERSE_NOT_FINITE = -4,   /* NaN or infinity in the input */
+    TERSE_OUT_OF_RANGE = -5, /* a number that the codec cannot encode (e.g. 1e6 in f16) */
 
-    /* drop the bytes: what came in is not what it claims to be */
-    TERSE_BAD_FRAME = -20,    /* breaks a rule of the format; the fault says offset and rule */
+    /* The received bytes are invalid; drop them. */
+    TERSE_BAD_FRAME = -20,    /* breaks a rule of the format; the fault holds offset and rule */
     TERSE_BAD_VERSION = -21,  /* a format version or codec this library does not know */
-    TERSE_BAD_CHECKSUM = -22, /* damaged on the way */
-    TERSE_MISMATCH = -23,     /* sound, but made for another layout, codec, range or step */
+    TERSE_BAD_CHECKSUM = -22, /* damaged in transit */
+    TERSE_MISMATCH = -23,     /* valid, but for another layout, codec, range or step */
 
-    /* the machine failed */
+    /* The machine or a peer failed. */
     TERSE_NO_MEMORY = -40,
-    TERSE_TIMEOUT = -41, /* a worker was not heard of before the timeout; the fault names it */
-    TERSE_PEER_LOST =
-        -42, /* the group is dead: a worker left or the engine failed; make a new one */
+    TERSE_TIMEOUT = -41,   /* no message from a worker within the timeout; the fault names it */
+    TERSE_PEER_LOST = -42, /* a worker left or the engine failed; create a new group */
 
-    /* not in this build or on this CPU */
+    /* Not in this build or not on this CPU. */
     TERSE_UNSUPPORTED = -60,
 } terse_status;
 
-/* Where and why something was refused. Filled in only on failure; every function that takes one
+/* The place and the reason of a failure. Written only on failure; every function that takes one
  * accepts NULL. */
 typedef struct terse_fault {
     uint64_t offset; /* byte offset in the input (frame, payload or spec text) */
-    int32_t rank;    /* the worker to blame, or -1 */
+    int32_t rank;    /* the rank at fault, or -1 */
     char text[228];  /* one line, no full stop, e.g. "index stream: 12 ones, 13 expected" */
 } terse_fault;
 

@@ -1,14 +1,14 @@
-/* terse: workers that train together say less to each other.
+/* terse compresses gradients for data-parallel training.
  *
- * The tour, in the order data meets it:
- *   status.h   errors as values, and where something was refused
- *   layout.h   named, shaped tensors of one flat float buffer
- *   codec.h    few bits for many floats; what is not said stays in memory
- *   frame.h    a payload that proves itself on a wire or in a file
- *   group.h    where workers meet: threads of one process, MPI, or your own functions
- *   exchange.h one gradient of many: memory, codec, wire and combine over a group
- *   method.h   point, direction, exchange and update: weights in, weights out
- *   info.h     what this build and this CPU can do */
+ * The headers, in the order of the data flow:
+ *   status.h   status codes and faults
+ *   layout.h   named, shaped tensors in one flat float buffer
+ *   codec.h    compression to few bits per element, with a residual for error feedback
+ *   frame.h    a payload with header and checksum, for a wire or a file
+ *   group.h    collectives among workers: threads of one process, MPI, or your own functions
+ *   exchange.h a compressed all-reduce over a group
+ *   method.h   a whole training step: point, direction, exchange and update
+ *   info.h     version, kernel sets and build options */
 #ifndef TERSE_TERSE_H
 #define TERSE_TERSE_H
 

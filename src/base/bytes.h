@@ -6,7 +6,7 @@
 #include <string.h>
 
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "terse is for little-endian machines: payloads are copied, not converted"
+#error "terse needs a little-endian machine: payloads are copied, not converted"
 #endif
 
 #define TSI_BYTES_OF(suffix, type)                                 \

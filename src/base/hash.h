@@ -1,4 +1,5 @@
-/* The one hash of the format: of layouts, and of frames against damage. Not against forgery. */
+/* The only hash of the format: it identifies layouts and detects damaged frames. It does not detect
+ * forgery. */
 #ifndef TSI_HASH_H
 #define TSI_HASH_H
 

@@ -1,4 +1,4 @@
-/* What was built, and how: the build system writes both texts (src/CMakeLists.txt). */
+/* Version and build options; the build system writes both texts (src/CMakeLists.txt). */
 #include <terse/info.h>
 
 const char *terse_version(void)

@@ -1,4 +1,4 @@
-/* Loops over parts of a fixed size: a result never depends on the number of threads. */
+/* Parallel loops over parts of a fixed size: results never depend on the number of threads. */
 #ifndef TSI_PARALLEL_H
 #define TSI_PARALLEL_H
 
@@ -11,8 +11,8 @@
 typedef void tsi_part_fn(void *context, size_t part);
 void tsi_each_part(unsigned threads, size_t parts, tsi_part_fn *work, void *context);
 
-/* Calls `work` once for every chunk of `count` elements: first .. first+count-1 of chunk `chunk`.
- */
+/* Splits `count` elements into chunks and calls `work` once for each, with its number and its
+ * elements first .. first+count-1. */
 typedef void tsi_chunk_fn(void *context, size_t chunk, size_t first, size_t count);
 void tsi_each_chunk(unsigned threads, size_t count, tsi_chunk_fn *work, void *context);
 

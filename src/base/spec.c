@@ -9,10 +9,10 @@
 
 #include "base/fault.h"
 
-#define MAX_WORD 64u /* no name, key or value is longer */
+#define MAX_WORD 64u /* the largest length of a name, key or value */
 
-/* A stretch of the spec: `len` bytes at `text`, which stand `offset` bytes into it. */
-struct stretch {
+/* A part of the spec: `len` bytes at `text`, at byte `offset` of the spec. */
+struct span {
     const char *text;
     size_t len;
     size_t offset;
@@ -48,7 +48,8 @@ static size_t distance(const char *a, size_t a_len, const char *b, size_t b_len)
 const char *tsi_spec_nearest(const char *word, size_t len, const char *const *words, size_t count)
 {
     const char *nearest = NULL;
-    size_t shortest = len / 3 + 1 + (len > 3); /* a third of the letters may be wrong, or one */
+    size_t shortest =
+        len / 3 + 1 + (len > 3); /* a third of the characters may differ, at least one */
     for (size_t i = 0; i < count; i++) {
         const size_t apart = distance(word, len, words[i], strlen(words[i]));
         if (apart < shortest) {
@@ -59,9 +60,9 @@ const char *tsi_spec_nearest(const char *word, size_t len, const char *const *wo
     return nearest;
 }
 
-/* ---- numbers, whatever the program's locale ---- */
+/* ---- numbers, independent of the program's locale ---- */
 
-/* Reads all of `text` as a number; 0 if it is none. */
+/* Reads all of `text` as a finite number. Returns 0 if it is not one. */
 static int read_number(const char *text, double *value)
 {
     const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
@@ -94,13 +95,13 @@ static void write_number(double value, char *out, size_t cap)
 
 int tsi_spec_in_range(const terse_option *option, double value)
 {
-    /* -0 is no value: equal codecs have equal bytes */
+    /* -0 is refused, so that equal codecs have equal bytes. */
     if (!(value >= option->low && value <= option->high) || signbit(value))
         return 0;
     return option->kind == TERSE_OPTION_REAL || value == floor(value);
 }
 
-/* The number of the word among "a|b|c", or -1. */
+/* The index of the word in "a|b|c", or -1. */
 static int choice_of(const char *choices, const char *word)
 {
     const size_t len = strlen(word);
@@ -114,7 +115,7 @@ static int choice_of(const char *choices, const char *word)
     }
 }
 
-static terse_status read_value(const terse_option *option, struct stretch given, double *value,
+static terse_status read_value(const terse_option *option, struct span given, double *value,
                                terse_fault *fault)
 {
     char word[MAX_WORD + 1];
@@ -146,8 +147,8 @@ static terse_status read_value(const terse_option *option, struct stretch given,
 
 /* ---- the list ---- */
 
-static terse_status no_such_key(const terse_option *options, size_t option_count,
-                                struct stretch key, terse_fault *fault)
+static terse_status no_such_key(const terse_option *options, size_t option_count, struct span key,
+                                terse_fault *fault)
 {
     const char *names[TSI_MAX_ENTRIES];
     char all[TSI_MAX_ENTRIES * (MAX_WORD + 2)] = "";
@@ -159,27 +160,26 @@ static terse_status no_such_key(const terse_option *options, size_t option_count
     }
     const int shown = (int)least(key.len, MAX_WORD);
     if (option_count == 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "there are no options, so no '%.*s'",
+        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no option '%.*s'; there are none",
                         shown, key.text);
     const char *const nearest = tsi_spec_nearest(key.text, key.len, names, option_count);
     if (nearest)
         return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no option '%.*s'; did you mean '%s'?",
                         shown, key.text, nearest);
-    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no option '%.*s'; there is: %s", shown,
-                    key.text, all);
+    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no option '%.*s'; the options are %s",
+                    shown, key.text, all);
 }
 
-static terse_status read_entry(const terse_option *options, size_t option_count,
-                               struct stretch entry, uint64_t *seen, double *values,
-                               terse_fault *fault)
+static terse_status read_entry(const terse_option *options, size_t option_count, struct span entry,
+                               uint64_t *seen, double *values, terse_fault *fault)
 {
     const char *const equals = memchr(entry.text, '=', entry.len);
     if (!equals)
         return tsi_fail(fault, TERSE_BAD_SPEC, entry.offset, "expected key=value, not '%.*s'",
                         (int)least(entry.len, MAX_WORD), entry.text);
     const size_t key_len = (size_t)(equals - entry.text);
-    const struct stretch key = {entry.text, key_len, entry.offset};
-    const struct stretch value = {equals + 1, entry.len - key_len - 1, entry.offset + key_len + 1};
+    const struct span key = {entry.text, key_len, entry.offset};
+    const struct span value = {equals + 1, entry.len - key_len - 1, entry.offset + key_len + 1};
     for (size_t i = 0; i < option_count; i++) {
         const char *const name = options[i].name;
         if (strlen(name) != key.len || strncmp(name, key.text, key.len) != 0)
@@ -197,7 +197,7 @@ terse_status tsi_spec_defaults(const terse_option *options, size_t option_count,
 {
     for (size_t i = 0; i < option_count; i++) {
         const char *const initial = options[i].initial;
-        const struct stretch given = {initial, strlen(initial), 0};
+        const struct span given = {initial, strlen(initial), 0};
         const terse_status status = read_value(&options[i], given, &values[i], fault);
         if (status != TERSE_OK)
             return status;
@@ -209,7 +209,7 @@ terse_status tsi_spec_entry(const terse_option *options, size_t option_count, co
                             size_t len, size_t offset, uint64_t *seen, double *values,
                             terse_fault *fault)
 {
-    const struct stretch entry = {text, len, offset};
+    const struct span entry = {text, len, offset};
     return read_entry(options, option_count, entry, seen, values, fault);
 }
 
@@ -221,7 +221,7 @@ terse_status tsi_spec_values(const terse_option *options, size_t option_count, c
     if (ready != TERSE_OK)
         return ready;
     while (text && *text != '\0') {
-        const struct stretch entry = {text, strcspn(text, ","), offset};
+        const struct span entry = {text, strcspn(text, ","), offset};
         const terse_status status = read_entry(options, option_count, entry, &seen, values, fault);
         if (status != TERSE_OK)
             return status;

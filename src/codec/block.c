@@ -1,6 +1,6 @@
-/* block: one random block of neighbours, drawn alike by every worker, so that no index travels and
- * payloads add up (RBGS; Xu & Huang, ICML 2022). Only the block is read and checked.
- * Section: docs/wire-format.md, "block". */
+/* block: one random block of consecutive elements. Every worker draws the same one, so no index is
+ * sent and payloads can be summed (RBGS; Xu & Huang, ICML 2022). Only the block is read and
+ * checked. Section: docs/wire-format.md, "block". */
 #include <string.h>
 
 #include "codec/run.h"
@@ -12,7 +12,7 @@ static const terse_option options[] = {
     {.name = "ratio",
      .range = "1..1e9",
      .initial = "64",
-     .help = "times fewer elements: a block has max(1, floor(count / ratio))",
+     .help = "compression ratio: a block has max(1, floor(count / ratio)) elements",
      .kind = TERSE_OPTION_REAL,
      .low = 1,
      .high = 1e9},
@@ -98,7 +98,7 @@ static uint32_t support(const struct tsi_call *call, struct tsi_run out[2])
 const struct terse_codec_ops tsi_codec_block = {
     .wire_id = 7,
     .name = "block",
-    .summary = "one random block of neighbours, the same on every worker",
+    .summary = "one random block of consecutive elements, the same on every worker",
     .traits = TERSE_CODEC_SELECTING | TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_ADDITIVE |
               TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .passes = 1,

@@ -6,14 +6,14 @@
 #include "base/parallel.h"
 #include "codec/rank.h"
 
-#define MAX_LISTS 64u        /* a thread each */
-#define TILE ((size_t)4096)  /* elements looked at between two checks for room */
-#define SMALL ((size_t)8192) /* elements for which a guess or a prescan is not worth it */
+#define MAX_LISTS 64u        /* one list per thread */
+#define TILE ((size_t)4096)  /* elements read between two checks of a list's free capacity */
+#define SMALL ((size_t)8192) /* up to so many elements a guess or a prescan does not pay */
 #define RUN ((size_t)16)     /* neighbours sampled together: a cache line */
 #define MIN_SAMPLE ((size_t)4096)
 #define MAX_SAMPLE ((size_t)32768)
-#define GUESS_SWEEPS 2 /* leave 2^7 of 2^31 values: exact enough for a guess, and never above */
-#define MIN_ROOM ((size_t)4096)
+#define GUESS_SWEEPS 2 /* two sweeps leave 2^7 of 2^31 values; the guess is never too high */
+#define MIN_CAPACITY ((size_t)4096)
 
 /* The candidates of one thread's share of the piece, ascending. */
 struct list {
@@ -21,7 +21,7 @@ struct list {
     float *value;
     uint32_t *score;
     size_t count;
-    uint32_t threshold; /* what is to be listed from here on */
+    uint32_t threshold; /* elements are listed from this score on */
     uint32_t most;      /* the largest score so far */
     int not_finite;
     size_t patched; /* patches that the walk has passed */
@@ -31,11 +31,11 @@ struct list {
 struct choice {
     const struct tsi_call *call;
     const float *in;
-    uint32_t least; /* the threshold that all lists started from */
+    uint32_t least; /* the initial threshold of all lists */
     size_t k;
-    size_t share; /* elements of a list's share; the last may be shorter */
+    size_t share; /* elements per list; the last list may have fewer */
     size_t lists;
-    size_t room; /* entries of a list */
+    size_t capacity; /* entries per list */
     struct tsi_rank rank;
     struct list list[];
 };
@@ -56,10 +56,10 @@ static size_t share_of(size_t count, size_t lists)
     return (tiles + lists - 1) / lists * TILE;
 }
 
-/* Four times k, so that making room pays, but never more than there are; and one tile more. */
-static size_t room_of(size_t share, size_t k)
+/* Four times k, so that dropping entries pays, but at most the share; and one tile more. */
+static size_t capacity_of(size_t share, size_t k)
 {
-    const size_t wanted = 4 * k > MIN_ROOM ? 4 * k : MIN_ROOM;
+    const size_t wanted = 4 * k > MIN_CAPACITY ? 4 * k : MIN_CAPACITY;
     return (wanted < share ? wanted : share) + TILE + TSK_COLLECT_ROOM;
 }
 
@@ -74,7 +74,7 @@ static size_t sample_of(size_t count)
 size_t tsi_choose_scratch(size_t count, size_t k, unsigned threads)
 {
     const size_t lists = lists_of(count, threads);
-    const size_t entries = lists * room_of(share_of(count, lists), k);
+    const size_t entries = lists * capacity_of(share_of(count, lists), k);
     const size_t entry_len = sizeof(uint32_t) + sizeof(float) + sizeof(uint32_t);
     const size_t sample_len = MAX_SAMPLE * sizeof(uint32_t);
     const size_t len = entries * entry_len;
@@ -90,15 +90,15 @@ static void lay_out(struct choice *choice, const struct tsi_call *call, const fl
     choice->k = k;
     choice->lists = lists_of(count, call->threads);
     choice->share = share_of(count, choice->lists);
-    choice->room = room_of(choice->share, k);
-    const size_t entries = choice->lists * choice->room;
+    choice->capacity = capacity_of(choice->share, k);
+    const size_t entries = choice->lists * choice->capacity;
     uint32_t *const index = (uint32_t *)&choice->list[choice->lists];
     float *const value = (float *)(index + entries);
     uint32_t *const score = (uint32_t *)(value + entries);
     for (size_t i = 0; i < choice->lists; i++) {
-        choice->list[i].index = index + i * choice->room;
-        choice->list[i].value = value + i * choice->room;
-        choice->list[i].score = score + i * choice->room;
+        choice->list[i].index = index + i * choice->capacity;
+        choice->list[i].value = value + i * choice->capacity;
+        choice->list[i].score = score + i * choice->capacity;
     }
 }
 
@@ -146,22 +146,23 @@ static uint32_t score_of(struct patches *patches, uint64_t element, float x)
 
 /* ---- the guess ---- */
 
-/* Where the i-th of `runs` sampled runs starts: one per stride, at a spot inside it that does not
- * repeat with the rows of a matrix. */
+/* The start of the i-th of `runs` sampled runs. There is one run per stride, at a position inside
+ * it that does not repeat with the rows of a matrix. */
 static size_t run_start(size_t i, size_t runs, size_t count)
 {
     const size_t stride = count / runs;
-    const uint32_t spot = (uint32_t)i * 2654435761u >> 8;
-    return i * stride + (stride > RUN ? spot % (stride - RUN + 1) : 0);
+    const uint32_t position = (uint32_t)i * 2654435761u >> 8;
+    return i * stride + (stride > RUN ? position % (stride - RUN + 1) : 0);
 }
 
 /* A threshold that more than k elements reach, by about six standard deviations of the sample's
- * count (neighbours are alike in real gradients, so the deviations are larger than they look). */
+ * count (neighbours in real gradients are correlated, so the true deviation is larger). */
 static uint32_t guess(struct choice *choice)
 {
     const size_t count = choice->call->piece->count;
     const size_t sample = sample_of(count);
-    uint32_t *const score = choice->list[0].index; /* and on: the lists are not in use yet */
+    uint32_t *const score =
+        choice->list[0].index; /* the lists are not in use yet: all of their bytes are free */
     size_t taken = 0;
     if (count <= SMALL)
         return 0;
@@ -186,8 +187,8 @@ static uint32_t guess(struct choice *choice)
 
 /* ---- one list ---- */
 
-/* The k-th largest score of some lists, none of which lies below `least`, and how many of those
- * equal to it are among the k largest. */
+/* Finds the k-th largest score of some lists, and how many of the scores equal to it are among the
+ * k largest. No score is below `least`. */
 static void rank_lists(struct tsi_rank *rank, const struct list *list, size_t lists, uint32_t least,
                        size_t k)
 {
@@ -202,8 +203,9 @@ static void rank_lists(struct tsi_rank *rank, const struct list *list, size_t li
     while (!tsi_rank_narrow(rank));
 }
 
-/* Keeps the k largest. What comes later has a higher index, so it must be above the k-th. */
-static void make_room(struct list *list, uint32_t least, size_t k)
+/* Drops all but the k largest. Later elements have a higher index and lose ties, so the new
+ * threshold is above the k-th score. */
+static void drop_smaller(struct list *list, uint32_t least, size_t k)
 {
     size_t kept = 0;
     rank_lists(&list->rank, list, 1, least, k);
@@ -249,8 +251,8 @@ static void fill_from(struct choice *choice, struct list *list, size_t first, si
 {
     for (size_t at = first; at < end; at += TILE) {
         const size_t tile = end - at < TILE ? end - at : TILE;
-        if (choice->room - list->count < tile + TSK_COLLECT_ROOM)
-            make_room(list, choice->least, choice->k);
+        if (choice->capacity - list->count < tile + TSK_COLLECT_ROOM)
+            drop_smaller(list, choice->least, choice->k);
         const size_t from = list->count;
         list->count +=
             choice->call->kernel->collect_f32(choice->in + at, tile, list->threshold, (uint32_t)at,
@@ -270,7 +272,7 @@ static void fill_list(void *context, size_t part)
     fill_from(choice, &choice->list[part], first, end);
 }
 
-/* ---- all of them ---- */
+/* ---- all lists ---- */
 
 static void empty_lists(struct choice *choice, uint32_t threshold)
 {
@@ -284,7 +286,7 @@ static void empty_lists(struct choice *choice, uint32_t threshold)
     }
 }
 
-/* Returns how many candidates were listed, starting from a threshold. */
+/* Lists candidates from a threshold on, and returns how many. */
 static size_t fill_lists(struct choice *choice, uint32_t threshold)
 {
     size_t listed = 0;
@@ -295,8 +297,8 @@ static size_t fill_lists(struct choice *choice, uint32_t threshold)
     return listed;
 }
 
-/* Moves the k chosen entries to the front of the first list: they never overtake what is unread. */
-static void keep_chosen(struct choice *choice, struct tsi_chosen *chosen)
+/* Moves the k chosen entries to the front of the first list. Writing never passes reading. */
+static void compact_chosen(struct choice *choice, struct tsi_chosen *chosen)
 {
     const uint32_t last = choice->rank.low;
     size_t ties = choice->rank.rank;
@@ -314,8 +316,8 @@ static void keep_chosen(struct choice *choice, struct tsi_chosen *chosen)
     }
 }
 
-/* All that could be chosen, listed now. */
-static struct choice *list_now(const struct tsi_call *call, const float *in, size_t k)
+/* Lists all candidates in one read pass. */
+static struct choice *list_candidates(const struct tsi_call *call, const float *in, size_t k)
 {
     struct choice *const choice = call->scratch;
     lay_out(choice, call, in, k);
@@ -325,16 +327,17 @@ static struct choice *list_now(const struct tsi_call *call, const float *in, siz
     return choice;
 }
 
-/* ---- what is shown beforehand ---- */
+/* ---- prescan ---- */
 
-/* Where lists start from the next time, before a choice of one list; aligned like scratch. */
+/* The initial threshold of the next prescan. A choice with one list follows it, aligned like
+ * scratch. */
 struct prescan_state {
-    _Alignas(64) uint32_t start; /* 0: nothing is known */
-    float margin;                /* by which it lies below the last k-th */
+    _Alignas(64) uint32_t start; /* 0: not known yet */
+    float margin;                /* start = (1 - margin) * the last k-th magnitude */
 };
 
-/* A start that was too high costs a pass over memory, one that is too low a longer list: the margin
- * shrinks slowly while it is enough and grows at once when it was not. */
+/* A start that is too high costs another read pass; one that is too low makes the list longer. So
+ * the margin shrinks slowly while the list is long enough and grows at once when it is not. */
 #define FIRST_MARGIN 0.1f
 #define LEAST_MARGIN 0.02f
 #define MOST_MARGIN 0.25f
@@ -367,8 +370,8 @@ int tsi_choose_prescan(const struct tsi_call *call, const float *in, size_t k, s
     return 1;
 }
 
-/* The list that was made while elements were shown, if it holds enough. */
-static struct choice *list_noted(const struct tsi_call *call, size_t k)
+/* The list that the prescan made; NULL if it has fewer than k entries. */
+static struct choice *prescanned_list(const struct tsi_call *call, size_t k)
 {
     struct choice *const choice = call->prescanned ? prescan_choice(call) : NULL;
     if (!choice || choice->list[0].count < k)
@@ -377,7 +380,7 @@ static struct choice *list_noted(const struct tsi_call *call, size_t k)
     return choice;
 }
 
-static void note_start(const struct tsi_call *call, uint32_t last, int enough)
+static void update_start(const struct tsi_call *call, uint32_t last, int enough)
 {
     struct prescan_state *const prescan_state = call->prescan_state;
     float magnitude;
@@ -395,15 +398,15 @@ static void note_start(const struct tsi_call *call, uint32_t last, int enough)
 terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,
                         struct tsi_chosen *chosen)
 {
-    struct choice *const noted = list_noted(call, k);
-    struct choice *const choice = noted ? noted : list_now(call, in, k);
+    struct choice *const prescanned = prescanned_list(call, k);
+    struct choice *const choice = prescanned ? prescanned : list_candidates(call, in, k);
     for (size_t s = 0; s < choice->lists; s++)
         if (choice->list[s].not_finite)
             return TERSE_NOT_FINITE;
     rank_lists(&choice->rank, choice->list, choice->lists, choice->least, k);
-    note_start(call, choice->rank.low, noted != NULL);
+    update_start(call, choice->rank.low, prescanned != NULL);
     chosen->index = choice->list[0].index;
     chosen->value = choice->list[0].value;
-    keep_chosen(choice, chosen);
+    compact_chosen(choice, chosen);
     return TERSE_OK;
 }

@@ -1,14 +1,15 @@
-/* Exactly the k elements of a piece with the largest scores, ties to the lowest index, in one read
- * pass: a list takes every element whose score reaches a threshold; whenever it is full, counting
- * finds its k largest, the others go, and the k-th is the new threshold. A sample guesses where the
- * threshold may start, so that the list rarely fills up; a guess that was too high is tried again
- * from zero. The result does not depend on guesses, threads or kernels. */
+/* Selects exactly the k elements of a piece with the largest scores, ties to the lowest index, in
+ * one read pass. A list collects every element whose score reaches a threshold. When the list is
+ * full, counting finds its k largest, the others are dropped, and the k-th score becomes the new
+ * threshold. The initial threshold is guessed from a sample, so that the list rarely fills up; if
+ * the guess was too high, the pass is repeated from zero. The result does not depend on guesses,
+ * threads or kernels. */
 #ifndef TSI_CHOOSE_H
 #define TSI_CHOOSE_H
 
 #include "codec/codec.h"
 
-/* The k chosen elements, ascending. Lives in the scratch given to tsi_choose. */
+/* The k chosen elements, ascending. The arrays lie in the scratch given to tsi_choose. */
 struct tsi_chosen {
     uint32_t *index;
     float *value;
@@ -16,9 +17,9 @@ struct tsi_chosen {
 
 size_t tsi_choose_scratch(size_t count, size_t k, unsigned threads);
 
-/* Lists what is shown of a piece before it is chosen from, starting a little below what was just
- * enough the last time: call->prescan_state (of tsi_choose_prescan_len bytes) remembers. Returns 0
- * while nothing is known of a last time, and for pieces that are small anyway. */
+/* Lists candidates while a piece is prescanned, from a threshold a little below the k-th score of
+ * the last choice, which call->prescan_state (tsi_choose_prescan_len bytes) holds. Returns 0 before
+ * the first choice and for small pieces, which are not prescanned. */
 size_t tsi_choose_prescan_len(size_t count, size_t k);
 int tsi_choose_prescan(const struct tsi_call *call, const float *in, size_t k, size_t first,
                        size_t count);

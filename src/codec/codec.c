@@ -1,4 +1,4 @@
-/* The codec object: reads a spec, owns scratch and state, knows its options as bytes. */
+/* The codec object: it reads a spec, owns scratch and state, and converts options to bytes. */
 #include "codec/object.h"
 
 #include <stdlib.h>
@@ -94,7 +94,7 @@ static terse_status copy_pieces(terse_codec *codec, const struct tsi_piece *piec
     return TERSE_OK;
 }
 
-/* What a codec is made for: a layout, and pieces of it unless it is all tensors (NULL). */
+/* The subject of a codec: a layout, and the pieces of it; piece NULL means all tensors. */
 struct site {
     const terse_layout *layout;
     const struct tsi_piece *piece;
@@ -243,7 +243,7 @@ terse_status terse_codec_open(uint8_t wire_id, const uint8_t bytes[TERSE_OPTION_
     return tsi_fail(fault, TERSE_BAD_VERSION, 0, "codec %u is not known here", wire_id);
 }
 
-/* ---- what it is ---- */
+/* ---- description ---- */
 
 static terse_codec_about about_of(const struct terse_codec_ops *ops)
 {

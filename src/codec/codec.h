@@ -1,7 +1,7 @@
-/* What a codec is, from inside: one ops table per file of this folder, all listed in registry.c.
+/* The internal interface of a codec: one ops table, all listed in registry.c.
  *
- * A slot works on one piece (a tensor) of the flat buffer; walk.c goes over the pieces and lays
- * their payload sections one after the other. */
+ * A slot processes one piece (a tensor or a part of one) of the flat buffer; walk.c calls it for
+ * each piece and concatenates the payload sections. */
 #ifndef TSI_CODEC_H
 #define TSI_CODEC_H
 
@@ -23,8 +23,8 @@ struct tsi_scores {
     size_t count;
 };
 
-/* What a selecting codec leaves of what it said: -0 + x is x for every x, -0 included, so adding
- * what was said gives back the same bits. */
+/* The residual that a selecting codec leaves of an encoded element: -0 + x is x for every x, -0
+ * included, so adding the decoded value restores the same bits. */
 #define TSI_NOTHING (-0.0f)
 
 /* Neighbouring elements of the flat buffer. */
@@ -33,16 +33,16 @@ struct tsi_run {
     uint64_t count;
 };
 
-/* A section whose entries (an element and its value) are decoded one after the other. */
+/* A section whose entries (index and value) are decoded in batches. */
 struct tsi_entries {
     struct tsi_index_reader reader;
     const uint8_t *values;
-    size_t done; /* of a plain piece, which has no reader */
+    size_t done; /* entries decoded, of a plain piece: it has no reader */
 };
 
 #define TSI_BATCH 64u
 
-/* Some entries, ascending. */
+/* Consecutive entries of a section, ascending. */
 struct tsi_batch {
     uint32_t index[TSI_BATCH]; /* in the piece */
     float value[TSI_BATCH];
@@ -51,17 +51,17 @@ struct tsi_batch {
 
 struct tsi_call;
 
-/* Chooses the bits of a section by what it is to say (codec uniform). */
+/* Chooses the bits per element of a section from its values (codec uniform). */
 struct tsi_bit_rule {
     void *context;
-    /* `norm` is the codec's, > 0 and finite. 2..16. */
+    /* Returns 2..16. `norm` is the section's norm, > 0 and finite. */
     unsigned (*choose)(void *context, const struct tsi_call *call, const float *in, float norm);
 };
 
-/* What every slot is handed. */
+/* The arguments that every slot gets. */
 struct tsi_call {
     const double *option;          /* values in the order of ops->options */
-    const struct tsi_piece *piece; /* never empty: walk.c skips pieces without elements */
+    const struct tsi_piece *piece; /* never empty: walk.c skips empty pieces */
     const struct tsk_table *kernel;
     const terse_rng_key *key;
     uint32_t pass;
@@ -76,7 +76,7 @@ struct tsi_call {
     int fresh;                       /* 1: what `out` holds counts as 0 (codecs that are `fresh`) */
 };
 
-/* Begins to add to `out`, while it is in the cache. */
+/* Prepares a tile of `out` for adding, shortly before the codec adds to it. */
 static inline void tsi_call_start(const struct tsi_call *call, float *out, size_t count)
 {
     if (call->fresh)
@@ -85,40 +85,40 @@ static inline void tsi_call_start(const struct tsi_call *call, float *out, size_
 
 struct terse_codec_ops {
     uint8_t wire_id;  /* 1..127 built in, 128..191 contributed, 192..255 private */
-    const char *name; /* as in a spec */
+    const char *name; /* its name in a spec */
     const char *summary;
     uint32_t traits; /* TERSE_CODEC_*, each proved by tests/conform */
     uint32_t passes;
     const terse_option *options;
     size_t option_count;
-    int fresh; /* decoding heeds tsi_call.fresh; for others zeros are written first */
+    int fresh; /* 1: decode_add respects tsi_call.fresh; otherwise walk.c zeroes `out` first */
 
-    /* No section of this piece is longer; the length itself for TERSE_CODEC_FIXED_LEN. */
+    /* The largest length of a section of this piece; its length if TERSE_CODEC_FIXED_LEN. */
     size_t (*section_bound)(const double *option, const struct tsi_piece *piece, uint32_t pass);
 
-    /* Bytes of scratch, of state and of prescan state; NULL for none. */
+    /* Bytes of scratch, of state and of prescan state; NULL: none. */
     size_t (*scratch_len)(const double *option, const struct tsi_piece *piece, unsigned threads);
     size_t (*state_len)(const double *option, const struct tsi_piece *piece);
     size_t (*prescan_len)(const double *option, const struct tsi_piece *piece);
 
-    /* Is shown elements of the piece at `in` while they are in the cache, run after run from the
-     * first to the last, before `encode` is called on the same. What it notes spares that a pass
-     * over memory, and changes nothing else. Returns 0 if it does not want to see more; NULL: it
-     * never does. */
+    /* Reads elements first .. first+count-1 of the piece at `in` while they are in the cache, in
+     * ascending runs, before `encode` gets the same piece. It saves `encode` a pass over memory and
+     * never changes the payload. Returns 0 to stop the prescan of this piece. NULL: no prescan. */
     int (*prescan)(const struct tsi_call *call, const float *in, size_t first, size_t count);
 
-    /* Says the piece at `in`. `take` is NULL, or `in` without its const: then what is said is
-     * subtracted from it. On failure `take` is as it was. */
+    /* Encodes the piece at `in`. `take` is NULL, or `in` without its const: then the decoded
+     * values are subtracted from it. On failure `take` is unchanged. */
     terse_status (*encode)(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len);
 
-    /* Adds what the section at `section` says to the piece at `out`. Reads at most `len` bytes and
-     * tells through *used how long the section is. Fault offsets count from `section`. */
+    /* Decodes the section and adds it to the piece at `out`. Reads at most `len` bytes and writes
+     * the section's length to *used. Fault offsets count from `section`. */
     terse_status (*decode_add)(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault);
 
-    /* Codecs that select single elements: how many a section holds at most; opens one; decodes the
-     * next entries, none after the last. NULL for others. Refuse what decode_add refuses. */
+    /* For codecs that select single elements, else NULL: `entries` is the largest number of entries
+     * in a section, `open` opens one, `next` decodes the next batch, empty after the last. They
+     * refuse what decode_add refuses. */
     size_t (*entries)(const double *option, const struct tsi_piece *piece);
     terse_status (*open)(const struct tsi_call *call, const uint8_t *section, size_t len,
                          size_t *used, struct tsi_entries *out, terse_fault *fault);

@@ -7,7 +7,7 @@
 struct codes_job {
     const struct tsi_grid *grid;
     const float *in;
-    float *out; /* what is taken from or added to; may be NULL when encoding */
+    float *out; /* the residual or the sum; may be NULL when encoding */
     uint8_t *packed;
     const uint8_t *from;
 };

@@ -1,4 +1,5 @@
-/* Sections decoded entry by entry: those of codecs that select single elements, and plain ones. */
+/* Decodes sections in batches of entries: those of codecs that select single elements, and plain
+ * ones. */
 #include "codec/object.h"
 #include "codec/section.h"
 

@@ -1,4 +1,4 @@
-/* f32: every element, exactly. The dense baseline. Section: docs/wire-format.md, "f32". */
+/* f32: every element exactly, the dense baseline. Section: docs/wire-format.md, "f32". */
 #include "codec/run.h"
 #include "codec/section.h"
 

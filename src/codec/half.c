@@ -12,9 +12,9 @@ struct half_job {
     uint32_t (*add_f32)(float *out, const uint8_t *in, size_t count, float factor);
     uint32_t limit;
     const float *in;
-    float *out;          /* what is taken from or added to; NULL for an encode that takes nothing */
-    const uint8_t *from; /* the section, read */
-    uint8_t *section;    /* the section, written */
+    float *out;          /* the residual or the sum; NULL: encode takes nothing */
+    const uint8_t *from; /* the section to decode */
+    uint8_t *section;    /* the section to write */
 };
 
 static struct half_job f16_job(const struct tsi_call *call)
@@ -56,8 +56,8 @@ static void encode_chunk(void *context, size_t chunk, size_t first, size_t count
         (void)job->add_f32(job->out + first, job->section + 2 * first, count, -1.0f);
 }
 
-/* Undoes encode_chunk: x - half(x) and its sum with half(x) need no rounding (-0 becomes +0). */
-static void put_back_chunk(void *context, size_t chunk, size_t first, size_t count)
+/* Rolls back encode_chunk: x - half(x) and its sum with half(x) are exact (-0 becomes +0). */
+static void roll_back_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct half_job *const job = context;
     const uint32_t *const maxima = job->call->scratch;
@@ -81,7 +81,7 @@ static terse_status encode(struct half_job job, const float *in, float *take, ui
     if (status == TERSE_OK)
         *len = count * 2;
     else if (take)
-        tsi_each_chunk(job.call->threads, count, put_back_chunk, &job);
+        tsi_each_chunk(job.call->threads, count, roll_back_chunk, &job);
     return status;
 }
 

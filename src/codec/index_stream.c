@@ -118,7 +118,7 @@ terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *
     return TERSE_OK;
 }
 
-/* Each part starts at a word of its own; counting the ones before says with which index. */
+/* Each part starts at a word of its own; the number of ones before it is its first index. */
 void tsi_index_split(const struct tsi_index_reader *whole, size_t parts,
                      struct tsi_index_reader *reader)
 {
@@ -181,7 +181,7 @@ terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count, const
     uint64_t low_bit = shape.high_bits + (uint64_t)start * shape.width;
     int64_t last = reader->last;
     for (size_t i = start; i < start + count; i++, low_bit += shape.width) {
-        while (word == 0) { /* ends: tsi_index_open has counted the ones */
+        while (word == 0) { /* terminates: tsi_index_open has counted the ones */
             reader->word_at += 8;
             word = high_word(reader, reader->word_at);
         }
@@ -195,7 +195,7 @@ terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count, const
             return no_ascent(&shape, i, fault);
         last = here;
         index[i - start] = (uint32_t)here;
-        /* not yet known to be below n, so no pointer is made of it */
+        /* The index may still be >= n, so the address is computed as an integer. */
         if (soon)
             __builtin_prefetch((const void *)((uintptr_t)soon + sizeof *soon * (uintptr_t)here), 1);
     }

@@ -14,7 +14,7 @@
 struct tsi_index_shape {
     uint64_t n;
     size_t k;
-    unsigned width;     /* of the lower part of an index */
+    unsigned width;     /* bits of the lower part of an index */
     uint64_t high_bits; /* length of the unary part */
     size_t len;         /* bytes of the whole */
 };
@@ -24,34 +24,33 @@ struct tsi_index_shape tsi_index_shape(uint64_t n, size_t k);
 /* Writes shape->len bytes; the indices ascend strictly. */
 void tsi_index_write(const struct tsi_index_shape *shape, const uint32_t *index, uint8_t *out);
 
-/* Reading: a check of everything that can be seen without decoding (padding, number of ones), then
- * batches of indices. The stream may come from an enemy. */
+/* A reader: opening checks the padding and the number of ones, then batches of indices are decoded.
+ * The stream is untrusted input. */
 struct tsi_index_reader {
     struct tsi_index_shape shape;
     const uint8_t *stream;
-    const uint8_t *end; /* of the stream: nothing is read from here on */
-    uint64_t word;      /* ones of the current 64 bits of the unary part that are still to come */
-    size_t word_at;     /* its byte offset */
+    const uint8_t *end; /* end of the stream: nothing is read from here on */
+    uint64_t word;      /* remaining ones of the current 64 bits of the unary part */
+    size_t word_at;     /* byte offset of that word */
     size_t done;        /* number of the next index */
-    size_t done_end;    /* and of the first that is another reader's */
-    int64_t first;      /* what was handed out first and last, -1 before */
-    int64_t last;
+    size_t done_end;    /* number of the first index that belongs to the next reader */
+    int64_t first;      /* the first index decoded so far, or -1 */
+    int64_t last;       /* the last one, or -1 */
 };
 
 /* `stream` holds shape->len bytes. */
 TERSE_CHECK terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *stream,
                                         struct tsi_index_reader *reader, terse_fault *fault);
 
-/* Shares an opened stream out to `parts` readers, one behind the other. What they hand out ascends
- * from one to the next only if tsi_index_joined says so in the end. */
+/* Splits an opened stream into `parts` consecutive readers. When all are read to their ends,
+ * tsi_index_joined checks that the indices ascend from each reader to the next. */
 void tsi_index_split(const struct tsi_index_reader *whole, size_t parts,
                      struct tsi_index_reader *reader);
 TERSE_CHECK terse_status tsi_index_joined(const struct tsi_index_reader *reader, size_t parts,
                                           terse_fault *fault);
 
-/* The next `count` indices (no more than are left). Refuses what does not ascend or is >= n. Asks
- * for the cache lines of `soon` that they lead to, so that memory works while bits are decoded;
- * NULL: for none. */
+/* Decodes the next `count` indices (at most those left). Refuses indices that do not ascend or are
+ * >= n. Prefetches their elements of `soon` unless that is NULL. */
 TERSE_CHECK terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count,
                                         const float *soon, uint32_t *index, terse_fault *fault);
 

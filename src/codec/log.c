@@ -1,5 +1,5 @@
 /* log: the nearest point of scale * {0, +-2^-k, ..., +-1/2, +-1}, ties toward zero; the scale is
- * the tensor's largest magnitude, which is therefore said exactly. Q_g of Quantized Adam (Chen,
+ * the tensor's largest magnitude, which is therefore exact. This is Q_g of Quantized Adam (Chen,
  * Shen, Huang, Liu, ACM TIST 2021). Section: docs/wire-format.md, "log". */
 #include "codec/coded.h"
 #include "codec/statistics.h"
@@ -43,10 +43,10 @@ static void codes_of(const struct tsi_grid *grid, const float *in, size_t count,
                                       codes);
 }
 
-static void take_codes(const struct tsi_grid *grid, float *memory, size_t count, uint16_t *codes)
+static void take_codes(const struct tsi_grid *grid, float *residual, size_t count, uint16_t *codes)
 {
-    grid->call->kernel->log_take_f32(memory, count, grid->thresholds, grid->levels, grid->bits - 1,
-                                     grid->scale, codes);
+    grid->call->kernel->log_take_f32(residual, count, grid->thresholds, grid->levels,
+                                     grid->bits - 1, grid->scale, codes);
 }
 
 static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,

@@ -1,10 +1,10 @@
-/* low-rank: each matrix as P Q^T with few columns, in two passes: P = M Q with the Q of the step
- * before, agreed and orthonormalised by everybody; then Q = M^T P (PowerSGD; Vogels, Karimireddy,
- * Jaggi, NeurIPS 2019). Tensors that would not shrink travel plain in the second pass.
- * Payloads are floats that add up. Section: docs/wire-format.md, "low-rank".
+/* low-rank: each matrix as P Q^T with few columns, in two passes. Pass 0: P = M Q with the previous
+ * step's Q; every worker orthonormalises the aggregate P. Pass 1: Q = M^T P (PowerSGD; Vogels,
+ * Karimireddy, Jaggi, NeurIPS 2019). Tensors that would not shrink are sent plain in pass 1.
+ * Payloads are floats that can be summed. Section: docs/wire-format.md, "low-rank".
  *
- * The thin products are kernels of ours, not BLAS calls: their sums have one order, so that every
- * level, thread count and machine gives the same bits. */
+ * The thin products are kernels of terse, not BLAS calls: their sums have one order, so that every
+ * kernel set, thread count and machine gives the same bits. */
 #include <stdlib.h>
 
 #include "base/parallel.h"
@@ -14,7 +14,7 @@
 
 enum { RANK };
 
-#define BLOCKS ((size_t)16)        /* of rows, summed on their own and then in order */
+#define BLOCKS ((size_t)16)        /* blocks of rows; their sums are added in order */
 #define DEPENDENT 1e-6             /* a column this much shorter than it was is dropped */
 #define HEADER_FLOATS ((size_t)16) /* the state's first cache line */
 
@@ -28,10 +28,10 @@ static const terse_option options[] = {
      .high = 32},
 };
 
-/* What a matrix remembers between passes and steps; P (rows x rank, row-major) and Q (rank x cols)
+/* The state of a matrix between passes and steps; P (rows x rank, row-major) and Q (rank x cols)
  * follow it. */
 struct state {
-    uint32_t seeded; /* Q holds the first guess or the last step's aggregate */
+    uint32_t seeded; /* Q holds the random start or the last step's aggregate */
     uint32_t agreed; /* P holds this step's orthonormal columns */
 };
 
@@ -125,7 +125,7 @@ static size_t block_rows(size_t rows)
     return (rows + BLOCKS - 1) / BLOCKS;
 }
 
-/* The part-th block of rows: its first row, and its shape. */
+/* Returns the shape of the part-th block of rows, and its first row in *first. */
 static struct tsk_matrix_shape block_of(const struct product *product, size_t part, size_t *first)
 {
     const size_t start = part * product->block;
@@ -175,7 +175,7 @@ static struct product product_of(const struct tsi_call *call, const struct facto
                             .shape = factors->shape};
 }
 
-/* q = matrix^T p: the blocks' sums, added in order into a q that starts at zero. */
+/* q = matrix^T p: the blocks' sums, added in ascending order. */
 static void sum_rows(const struct tsi_call *call, const struct factors *factors,
                      const float *matrix, float *q)
 {
@@ -201,9 +201,9 @@ static void add_product(const struct tsi_call *call, const struct factors *facto
     tsi_each_part(call->threads, BLOCKS, add_block, &product);
 }
 
-/* ---- the first guess, and agreement ---- */
+/* ---- the first Q, and the common P ---- */
 
-/* Uniform in [-1, 1): any direction will do that is the same everywhere. */
+/* Uniform in [-1, 1): any direction works that is the same on every worker. */
 static void seed_q(const struct tsi_call *call, const struct factors *factors)
 {
     const terse_rng_key first = {.seed = call->key->seed};
@@ -228,8 +228,8 @@ static double column_dot(const double *p, size_t rows, size_t rank, size_t a, si
     return sum;
 }
 
-/* Modified Gram-Schmidt in double, rows ascending. A column that depends on those before it becomes
- * zero: it has nothing to say. */
+/* Modified Gram-Schmidt in double, rows ascending. A column that depends on earlier ones becomes
+ * zero. */
 static void orthonormalise(double *p, size_t rows, size_t rank)
 {
     for (size_t c = 0; c < rank; c++) {
@@ -280,7 +280,7 @@ static terse_status encode_p(const struct tsi_call *call, const struct factors *
     product.right = factors->q;
     product.out = factors->p;
     tsi_each_part(call->threads, BLOCKS, dot_block, &product);
-    /* Q is finite: a product that is not shows an element that is not, or an overflow */
+    /* Q is finite: a non-finite product means a non-finite element or an overflow. */
     if (call->kernel->magnitude_max_f32(factors->p, count) >= TSK_INFINITY_BITS)
         return tsi_check(call, in, TSK_INFINITY_BITS) == TERSE_OK ? TERSE_OUT_OF_RANGE
                                                                   : TERSE_NOT_FINITE;
@@ -288,7 +288,7 @@ static terse_status encode_p(const struct tsi_call *call, const struct factors *
     return TERSE_OK;
 }
 
-/* The residual takes P negated, so that taking is adding. */
+/* take -= P Q, as an addition of (-P) Q. */
 static void take_product(const struct tsi_call *call, const struct factors *factors, float *take)
 {
     float *const negated = call->scratch;
@@ -328,8 +328,9 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 
 /* ---- decode ---- */
 
-/* Copies payload floats; 1 if one is not finite. */
-static uint32_t hear(const struct tsi_call *call, const uint8_t *section, size_t count, float *out)
+/* Copies payload floats. Returns 1 if one is not finite. */
+static uint32_t read_floats(const struct tsi_call *call, const uint8_t *section, size_t count,
+                            float *out)
 {
     memset(out, 0, count * sizeof *out);
     return call->kernel->add_f32(out, section, count);
@@ -341,7 +342,7 @@ static terse_status decode_low(const struct tsi_call *call, const uint8_t *secti
     const struct factors factors = factors_of(call);
     const size_t count = section_floats(call->option, call->piece, call->pass);
     if (call->pass == 0) {
-        if (hear(call, section, count, factors.p))
+        if (read_floats(call, section, count, factors.p))
             return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
         agree_on_p(call, &factors);
         return TERSE_OK;
@@ -349,7 +350,7 @@ static terse_status decode_low(const struct tsi_call *call, const uint8_t *secti
     if (!factors.state->agreed)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "pass 1 before pass 0");
     factors.state->seeded = 0;
-    if (hear(call, section, count, factors.q))
+    if (read_floats(call, section, count, factors.q))
         return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
     factors.state->seeded = 1;
     add_product(call, &factors, factors.p, factors.q, out);

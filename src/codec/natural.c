@@ -1,12 +1,12 @@
-/* natural: sign and a power of two, the upper or lower neighbour at random so that the mean is
- * right (natural compression; Horvath et al., MSML 2022). Section: docs/wire-format.md, "natural".
+/* natural: sign and a power of two, rounded up or down at random so that the mean is unbiased
+ * (natural compression; Horvath et al., MSML 2022). Section: docs/wire-format.md, "natural".
  */
 #include "codec/coded.h"
 #include "codec/statistics.h"
 
 #define BITS 9u           /* sign and biased exponent */
 #define LARGEST 254u      /* biased exponent of the largest power of two */
-#define LIMIT 0x7f000000u /* from 2^127 on, the upper neighbour is no float */
+#define LIMIT 0x7f000000u /* from 2^127 on, the upper neighbour is not a float */
 
 static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
                      uint16_t *codes)
@@ -71,7 +71,7 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
 const struct terse_codec_ops tsi_codec_natural = {
     .wire_id = 11,
     .name = "natural",
-    .summary = "sign and a power of two, rounded at random, right on average",
+    .summary = "sign and a power of two, unbiased random rounding",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
     .fresh = 1,

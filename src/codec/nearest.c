@@ -1,12 +1,12 @@
-/* nearest: the nearest point of R * {-1, ..., -2^-k, 0, 2^-k, ..., 1}, ties toward zero. Q_x, the
- * weights of Quantized Adam (Chen, Shen, Huang, Liu, ACM TIST 2021).
- * Section: docs/wire-format.md, "nearest". */
+/* nearest: the nearest point of R * {-1, ..., -2^-k, 0, 2^-k, ..., 1}, ties toward zero. This is
+ * Q_x, the weights of Quantized Adam (Chen, Shen, Huang, Liu, ACM TIST 2021). Section:
+ * docs/wire-format.md, "nearest". */
 #include "codec/coded.h"
 #include "codec/statistics.h"
 
 enum { K, RANGE };
 
-#define SMALLEST_RANGE 0x1p-100f /* below, 2^k / R could overflow: said as 0 */
+#define SMALLEST_RANGE 0x1p-100f /* below, 2^k / R could overflow: encoded as 0 */
 
 static const terse_option options[] = {
     {.name = "k",

@@ -1,5 +1,5 @@
-/* The codec object, and its calls on some of its pieces: what the public calls and the exchange
- * stand on. */
+/* The codec object and its functions on some of its pieces. The public functions and the exchange
+ * use them. */
 #ifndef TSI_CODEC_OBJECT_H
 #define TSI_CODEC_OBJECT_H
 
@@ -7,10 +7,10 @@
 
 #define TSI_MAX_SPEC 256u
 
-/* How much of a piece the codec has been shown. */
+/* The progress of a prescan over one piece. */
 struct tsi_prescanned {
-    const float *in; /* the flat buffer it lay in */
-    size_t count;    /* elements, from the first on */
+    const float *in; /* the flat buffer that was prescanned */
+    size_t count;    /* elements of the piece prescanned so far */
 };
 
 struct terse_codec {
@@ -20,12 +20,12 @@ struct terse_codec {
     uint32_t piece_count;
     double option[TSI_MAX_OPTIONS];
     unsigned threads;
-    uint8_t *memory;  /* scratch of the hungriest piece, then the state of every piece */
-    size_t *state_at; /* of each piece in `memory` */
-    uint8_t *states;  /* all of them */
+    uint8_t *memory;  /* the largest scratch of any piece, then the state of every piece */
+    size_t *state_at; /* offset of each piece's state in `memory` */
+    uint8_t *states;  /* the states, a part of `memory` */
     size_t states_len;
-    uint8_t *prescan_state; /* of every piece; NULL: nothing is shown to this codec */
-    size_t *prescan_at;     /* of each piece in `prescan_state` */
+    uint8_t *prescan_state; /* prescan states of all pieces; NULL: this codec does not prescan */
+    size_t *prescan_at;     /* offset of each piece's prescan state */
     struct tsi_prescanned *prescanned;
     uint32_t prescanning; /* the piece last shown */
     struct tsi_scores scores;
@@ -33,13 +33,13 @@ struct terse_codec {
     char spec[TSI_MAX_SPEC];
 };
 
-/* Some neighbouring pieces of a codec. */
+/* A range of pieces of a codec. */
 struct tsi_pieces {
     uint32_t first;
     uint32_t count;
 };
 
-/* A codec over pieces of a layout that the caller has cut; they are copied. */
+/* Creates a codec for the given pieces of a layout, which are copied; NULL: all tensors. */
 TERSE_CHECK terse_status tsi_codec_create(const char *spec, const terse_layout *layout,
                                           const struct tsi_piece *piece, uint32_t piece_count,
                                           const terse_codec_options *options, terse_codec **out,
@@ -51,17 +51,17 @@ void tsi_codec_roll_back(terse_codec *codec);
 
 size_t tsi_codec_bound(const terse_codec *codec, uint32_t pass, struct tsi_pieces pieces);
 
-/* Room for the prescan state, so that tsi_codec_prescan can be called. */
+/* Allocates the prescan state. Without it tsi_codec_prescan does nothing. */
 TERSE_CHECK terse_status tsi_codec_enable_prescan(terse_codec *codec);
 
-/* Shows elements first .. first+count-1 of the flat buffer `in`, as the next encode will find them.
- * Each piece from its first element to its last; a piece that was not shown so is encoded all the
- * same. */
+/* Prescans elements first .. first+count-1 of the flat buffer `in`, which must not change before
+ * the next encode. Each piece is prescanned from its first element to its last; otherwise its
+ * prescan is ignored. */
 void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float *in,
                        uint64_t first, uint64_t count);
 
-/* As terse_codec_encode(_take) and terse_codec_decode_add, for some pieces. Floats are the whole
- * flat buffer; `take` is NULL or `in` without its const. */
+/* terse_codec_encode(_take) and terse_codec_decode_add for some pieces. `in` and `out` are the
+ * whole flat buffer; `take` is NULL or `in` without its const. */
 TERSE_CHECK terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const float *in, float *take, void *payload, size_t cap,
@@ -70,18 +70,18 @@ TERSE_CHECK terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t pass,
                                               const terse_rng_key *key, struct tsi_pieces pieces,
                                               const void *payload, size_t len, float *out,
                                               terse_fault *fault);
-/* The same where `out` counts as 0 before: it need not be written first. */
+/* The same, but overwrites the pieces of `out` instead of adding. */
 TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const void *payload, size_t len, float *out,
                                           terse_fault *fault);
 
-/* What the slots are handed for a piece. */
+/* Makes the arguments of the slots for a piece. */
 TERSE_CHECK terse_status tsi_codec_call(terse_codec *codec, const terse_rng_key *key,
                                         uint32_t piece, struct tsi_call *out);
 
-/* Codecs with the slot `next`: how many entries a section holds at most, a section, and the next
- * entries, none after the last. That of a plain piece has an entry for every element. */
+/* For codecs with the slot `next`: the largest number of entries in a section; opening a section;
+ * its next entries, none after the last. A plain piece has an entry for every element. */
 size_t tsi_codec_entries(const terse_codec *codec, uint32_t piece);
 TERSE_CHECK terse_status tsi_entries_open(const terse_codec *codec, const struct tsi_call *call,
                                           const uint8_t *section, size_t len, size_t *used,

@@ -1,5 +1,5 @@
-/* The value of a given rank among many 32-bit scores, found by counting: each sweep over the scores
- * narrows the range to one bin of the last. */
+/* Finds the 32-bit score of a given rank by counting: each sweep over the scores narrows the range
+ * to one bin of the sweep before. */
 #ifndef TSI_RANK_H
 #define TSI_RANK_H
 
@@ -10,13 +10,13 @@
 
 struct tsi_rank {
     uint32_t low;   /* the sought score is >= low */
-    unsigned shift; /* and in the bin (score - low) >> shift that is yet to be found */
-    uint32_t top;   /* the last bin: what lies above is out of range */
-    size_t rank;    /* it is the rank-th largest (from 1) among the scores in range */
+    unsigned shift; /* the bin of a score is (score - low) >> shift */
+    uint32_t top;   /* the last bin; higher scores are out of range */
+    size_t rank;    /* the sought score is the rank-th largest (from 1) of those in range */
     uint32_t bins[TSI_RANK_BINS];
 };
 
-/* The rank-th largest (from 1) of scores that lie in low .. high. */
+/* Begins the search for the rank-th largest (from 1) of scores in low .. high. */
 static inline void tsi_rank_begin(struct tsi_rank *sought, uint32_t low, uint32_t high, size_t rank)
 {
     sought->low = low;
@@ -36,8 +36,8 @@ static inline void tsi_rank_count(struct tsi_rank *sought, uint32_t score)
         sought->bins[bin]++;
 }
 
-/* After every score was counted. Returns 1 when `low` is the sought score, and `rank` then is how
- * many of those equal to it belong to the largest; else 0: count all scores again. */
+/* Call it after all scores were counted. Returns 1 if `low` is the sought score; `rank` is then the
+ * number of scores equal to it that belong to the largest. Returns 0: count all scores again. */
 static inline int tsi_rank_narrow(struct tsi_rank *sought)
 {
     size_t bin = sought->top;

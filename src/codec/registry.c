@@ -1,4 +1,5 @@
-/* The list of codecs. A new codec is one file, one line here and one section of the format. */
+/* The list of codecs. A new codec is one file, one line here and one section of
+ * docs/wire-format.md. */
 #include "codec/codec.h"
 
 const struct terse_codec_ops *const tsi_codecs[] = {

@@ -18,14 +18,14 @@ size_t tsi_run_scratch(size_t count)
     return tsi_chunk_total(count) * sizeof(uint32_t);
 }
 
-static void leave_nothing(float *out, size_t count)
+static void clear(float *out, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = TSI_NOTHING;
 }
 
-/* Copies a chunk tile by tile, and while a tile is warm notes its largest magnitude bits and leaves
- * nothing behind. */
+/* Copies a chunk tile by tile. While a tile is in the cache, finds its largest magnitude bits and
+ * clears it. */
 static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct run *const run = context;
@@ -38,7 +38,7 @@ static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
         most = here > most ? here : most;
         memcpy(run->copy + at * sizeof(float), run->in + at, tile * sizeof(float));
         if (run->out)
-            leave_nothing(run->out + at, tile);
+            clear(run->out + at, tile);
     }
     maxima[chunk] = most;
 }

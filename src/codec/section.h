@@ -13,7 +13,7 @@ static inline size_t tsi_packed_len(size_t count, unsigned bits)
     return (size_t)(((uint64_t)count * bits + 7) / 8);
 }
 
-/* Is there a section of `needed` bytes? */
+/* Checks that `needed` bytes are there. */
 static inline terse_status tsi_section_len(size_t len, size_t needed, terse_fault *fault)
 {
     if (len >= needed)
@@ -22,7 +22,7 @@ static inline terse_status tsi_section_len(size_t len, size_t needed, terse_faul
                     len);
 }
 
-/* A scale or norm: finite and not negative (nor minus zero). */
+/* Reads a scale or norm, which must be finite, not negative and not minus zero. */
 static inline terse_status tsi_section_scale(const uint8_t *section, size_t at, float *scale,
                                              terse_fault *fault)
 {
@@ -33,7 +33,7 @@ static inline terse_status tsi_section_scale(const uint8_t *section, size_t at, 
     return TERSE_OK;
 }
 
-/* The bits behind bit number `bits` of a string of bytes at section + at must be zero. */
+/* Checks that in the last byte of a string of `bits` bits at section + at the other bits are 0. */
 static inline terse_status tsi_section_padding(const uint8_t *section, size_t at, uint64_t bits,
                                                terse_fault *fault)
 {

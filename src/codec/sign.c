@@ -1,5 +1,5 @@
-/* sign: one bit each, +1 or -1. scaled-sign: the same times the tensor's mean magnitude, which
- * makes it contractive (Karimireddy et al., ICML 2019). They differ in the scale alone. Sections:
+/* sign: one bit per element, +1 or -1. scaled-sign: the same times the tensor's mean magnitude,
+ * which makes it contractive (Karimireddy et al., ICML 2019). Only the scale differs. Sections:
  * docs/wire-format.md, "sign" and "scaled-sign". */
 #include <string.h>
 
@@ -17,7 +17,7 @@ static const terse_option options[] = {
     {.name = "zero",
      .range = "plus|coin",
      .initial = "plus",
-     .help = "the sign said for an exact zero: plus, or a fair coin keyed by seed and step",
+     .help = "the sign of an exact zero: plus, or a fair coin keyed by seed and step",
      .kind = TERSE_OPTION_CHOICE,
      .low = ZERO_PLUS,
      .high = ZERO_COIN},
@@ -26,10 +26,10 @@ static const terse_option options[] = {
 struct sign_job {
     const struct tsi_call *call;
     const float *in;
-    size_t base;         /* element that the job starts with */
-    float *out;          /* what is taken from or added to; may be NULL when encoding */
-    uint8_t *bits;       /* written when encoding */
-    const uint8_t *from; /* read when decoding */
+    size_t base;         /* the first element of the job */
+    float *out;          /* the residual or the sum; may be NULL when encoding */
+    uint8_t *bits;       /* the bits to write */
+    const uint8_t *from; /* the bits to decode */
     float scale;
 };
 
@@ -61,7 +61,8 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 
 /* ---- encode ---- */
 
-/* Gives every exact zero of a tile a coin's sign. `first` counts in the tensor. */
+/* Gives every exact zero of a tile a random sign. `first` is the tile's first element, counted in
+ * the tensor. */
 static void toss(const struct tsi_call *call, uint64_t first, const uint8_t *zero, size_t len,
                  uint8_t *bits)
 {
@@ -110,7 +111,7 @@ static terse_status encode_bits(struct sign_job *job, size_t count)
     return TERSE_OK;
 }
 
-/* The bits of what was shown so far, as they will be said. */
+/* The encoded bits of the elements prescanned so far. */
 struct sign_prescan_state {
     terse_status status;
     uint8_t bits[];
@@ -128,7 +129,7 @@ static int sign_prescan(const struct tsi_call *call, const float *in, size_t fir
     struct sign_job job = {
         .call = call, .in = in, .base = first, .bits = prescan_state->bits, .scale = 1.0f};
     if (first % TSI_TILE != 0)
-        return 0; /* bytes and coins are those of whole tiles */
+        return 0; /* bits and coins are computed for whole tiles */
     if (first == 0)
         prescan_state->status = TERSE_OK;
     if (encode_bits(&job, count) != TERSE_OK)

@@ -47,7 +47,7 @@ uint32_t tsi_magnitude_max(const struct tsi_call *call, const float *in)
     return most;
 }
 
-/* The chunks' sums, added in ascending order whoever computed them. */
+/* Adds the chunks' sums in ascending order, whichever thread computed them. */
 static double ordered_sum(const struct tsi_call *call, const float *in, tsi_chunk_fn *chunk_sum)
 {
     struct sweep sweep = sweep_of(call, in);

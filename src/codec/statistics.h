@@ -1,4 +1,4 @@
-/* One number about a whole piece, in chunks, in a fixed order. */
+/* Statistics of a whole piece, computed by chunk and combined in a fixed order. */
 #ifndef TSI_STATISTICS_H
 #define TSI_STATISTICS_H
 
@@ -17,8 +17,8 @@ double tsi_square_sum(const struct tsi_call *call, const float *in);
 /* TERSE_NOT_FINITE or TERSE_OUT_OF_RANGE if the largest magnitude bits reach `limit`. */
 terse_status tsi_within(uint32_t magnitude_bits, uint32_t limit);
 
-/* Reads the piece and refuses it as tsi_within does: for codecs that would otherwise find out after
- * having taken something. */
+/* tsi_within for a whole piece. For codecs that would otherwise find the value only after they have
+ * changed the residual. */
 terse_status tsi_check(const struct tsi_call *call, const float *in, uint32_t limit);
 
 #endif

@@ -20,21 +20,21 @@ static const terse_option options[] = {
     {.name = "keep",
      .range = "1e-9..1",
      .initial = "0.01",
-     .help = "fraction of each tensor that is said: k = max(1, floor(keep * count))",
+     .help = "fraction of each tensor that is sent: k = max(1, floor(keep * count))",
      .kind = TERSE_OPTION_REAL,
      .low = 1e-9,
      .high = 1},
     {.name = "values",
      .range = "f32|f16",
      .initial = "f32",
-     .help = "how values are said",
+     .help = "format of the values",
      .kind = TERSE_OPTION_CHOICE,
      .low = VALUES_F32,
      .high = VALUES_F16},
 };
 
-/* Several readers of one index stream, each for a part of the elements. */
-struct hearing {
+/* A parallel decode: several readers of one index stream, each for a part of the entries. */
+struct decoding {
     const struct tsi_call *call;
     const uint8_t *values;
     float *out;
@@ -43,7 +43,7 @@ struct hearing {
     terse_fault fault[MAX_PARTS];
 };
 
-/* floor(keep * n), forgiving that 0.29 * 100 is not quite 29 in binary. */
+/* floor(keep * n), with a tolerance: 0.29 * 100 is below 29 in binary. */
 static size_t k_of(const double *option, const struct tsi_piece *piece)
 {
     const size_t k = (size_t)(option[KEEP] * (double)piece->count + 0x1p-20);
@@ -68,7 +68,7 @@ static size_t section_bound(const double *option, const struct tsi_piece *piece,
 static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
     const size_t choosing = tsi_choose_scratch(piece->count, k_of(option, piece), threads);
-    return choosing > sizeof(struct hearing) ? choosing : sizeof(struct hearing);
+    return choosing > sizeof(struct decoding) ? choosing : sizeof(struct decoding);
 }
 
 static size_t prescan_len(const double *option, const struct tsi_piece *piece)
@@ -83,9 +83,9 @@ static int prescan(const struct tsi_call *call, const float *in, size_t first, s
     return tsi_choose_prescan(call, in, k_of(call->option, call->piece), first, count);
 }
 
-/* What halves leave of the chosen. */
-static void keep_rounding(const struct tsi_call *call, const struct tsi_chosen *chosen, size_t k,
-                          const uint8_t *halves)
+/* Replaces the chosen values by their rounding errors. */
+static void store_rounding_errors(const struct tsi_call *call, const struct tsi_chosen *chosen,
+                                  size_t k, const uint8_t *halves)
 {
     (void)call->kernel->f16_add_f32(chosen->value, halves, k, -1.0f);
     for (size_t i = 0; i < k; i++)
@@ -93,15 +93,15 @@ static void keep_rounding(const struct tsi_call *call, const struct tsi_chosen *
             chosen->value[i] = TSI_NOTHING;
 }
 
-/* Writes the values; what rounding leaves of them stays in chosen->value: 0 for f32. */
-static terse_status say_values(const struct tsi_call *call, const struct tsi_chosen *chosen,
-                               size_t k, uint8_t *out)
+/* Writes the values, and replaces them in chosen->value by their residual: 0 for f32. */
+static terse_status write_values(const struct tsi_call *call, const struct tsi_chosen *chosen,
+                                 size_t k, uint8_t *out)
 {
     if (call->option[VALUES] == VALUES_F16) {
         const uint32_t most = call->kernel->f16_from_f32(chosen->value, k, out);
         const terse_status status = tsi_within(most, TSI_F16_LIMIT);
         if (status == TERSE_OK)
-            keep_rounding(call, chosen, k, out);
+            store_rounding_errors(call, chosen, k, out);
         return status;
     }
     memcpy(out, chosen->value, k * sizeof(float));
@@ -110,7 +110,7 @@ static terse_status say_values(const struct tsi_call *call, const struct tsi_cho
     return TERSE_OK;
 }
 
-/* Leaves in `out` what is still unsaid of the chosen. */
+/* Writes the residual of the chosen elements to `out`. */
 struct remainder {
     const struct tsi_chosen *chosen;
     float *out;
@@ -136,7 +136,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     struct tsi_chosen chosen;
     terse_status status = tsi_choose(call, in, k, &chosen);
     if (status == TERSE_OK)
-        status = say_values(call, &chosen, k, section + shape.len);
+        status = write_values(call, &chosen, k, section + shape.len);
     if (status != TERSE_OK)
         return status;
     tsi_index_write(&shape, chosen.index, section);
@@ -150,8 +150,8 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 
 /* ---- decode ---- */
 
-/* `count` values starting with number `first`; 1 if one is not finite. */
-static uint32_t hear_values(const struct tsi_call *call, const uint8_t *values, size_t first,
+/* Reads `count` values from number `first` on. Returns 1 if one is not finite. */
+static uint32_t read_values(const struct tsi_call *call, const uint8_t *values, size_t first,
                             size_t count, float *value)
 {
     memset(value, 0, count * sizeof *value);
@@ -177,7 +177,7 @@ static terse_status open_section(const struct tsi_call *call, const uint8_t *sec
     return status == TERSE_OK ? tsi_index_open(&shape, section, &out->reader, fault) : status;
 }
 
-/* The next elements and their values; asks for the lines of `soon` that they lead to. */
+/* Decodes the next entries, and prefetches their elements of `soon` unless that is NULL. */
 static terse_status next_batch(const struct tsi_call *call, struct tsi_index_reader *reader,
                                const uint8_t *values, const float *soon, struct tsi_batch *batch,
                                terse_fault *fault)
@@ -185,27 +185,27 @@ static terse_status next_batch(const struct tsi_call *call, struct tsi_index_rea
     const size_t first = reader->done;
     const size_t left = reader->done_end - first;
     batch->count = left < TSI_BATCH ? left : TSI_BATCH;
-    if (hear_values(call, values, first, batch->count, batch->value))
+    if (read_values(call, values, first, batch->count, batch->value))
         return tsi_fail(fault, TERSE_BAD_FRAME, reader->shape.len + first * value_len(call->option),
                         "a value is not finite");
     return tsi_index_next(reader, batch->count, soon, batch->index, fault);
 }
 
-static void hear_part(void *context, size_t part)
+static void decode_part(void *context, size_t part)
 {
-    struct hearing *const hearing = context;
-    struct tsi_index_reader *const reader = &hearing->reader[part];
+    struct decoding *const decoding = context;
+    struct tsi_index_reader *const reader = &decoding->reader[part];
     struct tsi_batch batch[2] = {{.count = 0}, {.count = 0}};
     terse_status status = TERSE_OK;
-    for (size_t turn = 0; reader->done < reader->done_end && status == TERSE_OK; turn ^= 1) {
-        status = next_batch(hearing->call, reader, hearing->values, hearing->out, &batch[turn],
-                            &hearing->fault[part]);
-        add_batch(&batch[turn ^ 1], hearing->out);
-        batch[turn ^ 1].count = 0;
+    for (size_t current = 0; reader->done < reader->done_end && status == TERSE_OK; current ^= 1) {
+        status = next_batch(decoding->call, reader, decoding->values, decoding->out,
+                            &batch[current], &decoding->fault[part]);
+        add_batch(&batch[current ^ 1], decoding->out);
+        batch[current ^ 1].count = 0;
     }
     for (size_t i = 0; i < 2 && status == TERSE_OK; i++)
-        add_batch(&batch[i], hearing->out);
-    hearing->status[part] = status;
+        add_batch(&batch[i], decoding->out);
+    decoding->status[part] = status;
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
@@ -213,24 +213,24 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
 {
     const size_t k = k_of(call->option, call->piece);
     const size_t parts = k < TSI_CHUNK ? 1 : call->threads < MAX_PARTS ? call->threads : MAX_PARTS;
-    struct hearing *const hearing = call->scratch;
+    struct decoding *const decoding = call->scratch;
     struct tsi_entries whole;
     const terse_status status = open_section(call, section, len, used, &whole, fault);
     if (status != TERSE_OK)
         return status;
-    hearing->call = call;
-    hearing->values = whole.values;
-    hearing->out = out;
-    tsi_index_split(&whole.reader, parts, hearing->reader);
-    tsi_each_part(call->threads, parts, hear_part, hearing);
+    decoding->call = call;
+    decoding->values = whole.values;
+    decoding->out = out;
+    tsi_index_split(&whole.reader, parts, decoding->reader);
+    tsi_each_part(call->threads, parts, decode_part, decoding);
     for (size_t p = 0; p < parts; p++) {
-        if (hearing->status[p] == TERSE_OK)
+        if (decoding->status[p] == TERSE_OK)
             continue;
         if (fault)
-            *fault = hearing->fault[p];
-        return hearing->status[p];
+            *fault = decoding->fault[p];
+        return decoding->status[p];
     }
-    return tsi_index_joined(hearing->reader, parts, fault);
+    return tsi_index_joined(decoding->reader, parts, fault);
 }
 
 /* ---- entry by entry ---- */

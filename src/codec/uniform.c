@@ -1,7 +1,7 @@
 /* uniform: norm * {0, +-1/s, ..., +-1} with s = 2^(bits-1) - 1, rounded up or down at random so
- * that the mean is right. QSGD (Alistarh et al., NIPS 2017), TernGrad with bits=2,norm=inf (Wen et
- * al., NIPS 2017), and the quantizer of DQ-SGD (Yan et al., MASS 2021), which chooses the bits
- * itself: so they travel with every tensor. Section: docs/wire-format.md, "uniform". */
+ * that the mean is unbiased. QSGD (Alistarh et al., NIPS 2017), TernGrad with bits=2,norm=inf (Wen
+ * et al., NIPS 2017), and the quantizer of DQ-SGD (Yan et al., MASS 2021), which chooses the bits
+ * itself: so every section has its own. Section: docs/wire-format.md, "uniform". */
 #include "codec/coded.h"
 #include "codec/statistics.h"
 
@@ -9,7 +9,7 @@ enum { BITS, NORM };
 enum { NORM_INFINITY, NORM_TWO };
 
 #define CODES_AT (1 + sizeof(float))
-#define SMALLEST_NORM 0x1p-100f /* below, s / norm could overflow: said as 0 */
+#define SMALLEST_NORM 0x1p-100f /* below, s / norm could overflow: encoded as 0 */
 
 static const terse_option options[] = {
     {.name = "bits",
@@ -22,7 +22,7 @@ static const terse_option options[] = {
     {.name = "norm",
      .range = "inf|2",
      .initial = "inf",
-     .help = "what the largest level stands for; 2 with few bits has a large variance",
+     .help = "value of the largest level; 2 has a large variance with few bits",
      .kind = TERSE_OPTION_CHOICE,
      .low = NORM_INFINITY,
      .high = NORM_TWO},
@@ -56,7 +56,7 @@ static struct tsi_grid grid_of(const struct tsi_call *call, unsigned bits, float
         .add = add};
 }
 
-/* The largest level rounds beyond the largest float, though the norm itself does not. */
+/* The largest level can overflow a float although the norm does not. */
 static int overflows(const struct tsi_grid *grid)
 {
     return !isfinite((float)grid->levels * grid->unit);
@@ -146,7 +146,7 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
 const struct terse_codec_ops tsi_codec_uniform = {
     .wire_id = 9,
     .name = "uniform",
-    .summary = "a uniform grid with random rounding, right on average",
+    .summary = "a uniform grid, unbiased random rounding",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM,
     .passes = 1,
     .fresh = 1,

@@ -6,8 +6,9 @@
 #include "codec/object.h"
 #include "kernels/bind.h"
 
-/* Is there a section of this piece in a pass? A plain piece is said whole in the last. */
-static int is_said(const terse_codec *codec, const struct tsi_piece *piece, uint32_t pass)
+/* 1 if the payload of this pass has a section of the piece. A plain piece is encoded in the last
+ * pass. */
+static int has_section(const terse_codec *codec, const struct tsi_piece *piece, uint32_t pass)
 {
     return piece->count > 0 && !(piece->plain && pass + 1 < codec->ops->passes);
 }
@@ -19,7 +20,7 @@ static const struct terse_codec_ops *ops_of(const terse_codec *codec, const stru
 
 static size_t bound_of(const terse_codec *codec, const struct tsi_piece *piece, uint32_t pass)
 {
-    return is_said(codec, piece, pass)
+    return has_section(codec, piece, pass)
                ? ops_of(codec, piece)->section_bound(codec->option, piece, pass)
                : 0;
 }
@@ -42,15 +43,15 @@ size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t pass)
     return tsi_codec_bound(codec, pass, all_pieces(codec));
 }
 
-/* ---- what every call is checked for ---- */
+/* ---- checks of every call ---- */
 
-/* One walk: everything but the direction. */
+/* The arguments common to all pieces of one walk. */
 struct walk {
     terse_codec *codec;
     const struct tsk_table *kernel;
     const terse_rng_key *key;
     uint32_t pass;
-    int fresh; /* decoding sets instead of adding */
+    int fresh; /* 1: decoding overwrites instead of adding */
 };
 
 static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t pass,
@@ -62,12 +63,12 @@ static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t pass,
     if (pass >= codec->ops->passes)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "pass %u of %u", pass, codec->ops->passes);
     if (!floats && terse_layout_count(codec->layout) > 0)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no floats");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the float buffer is NULL");
     if (!payload && tsi_codec_bound(codec, pass, pieces) > 0)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no payload");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the payload is NULL");
     if (key->worker > TSI_RANDOM_MAX_WORKER)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "worker %u, at most %u", key->worker,
-                        TSI_RANDOM_MAX_WORKER);
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "worker %u is above the limit of %u",
+                        key->worker, TSI_RANDOM_MAX_WORKER);
     *walk = (struct walk){codec, NULL, key, pass, 0};
     return tsk_bound(&walk->kernel, fault);
 }
@@ -125,7 +126,7 @@ terse_status tsi_codec_call(terse_codec *codec, const terse_rng_key *key, uint32
     return status;
 }
 
-/* ---- there and back ---- */
+/* ---- decode and encode ---- */
 
 static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pieces,
                                   const uint8_t *payload, size_t len, float *out,
@@ -135,11 +136,11 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
         const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
-        const int said = is_said(walk->codec, call.piece, walk->pass);
+        const int present = has_section(walk->codec, call.piece, walk->pass);
         size_t used = 0;
-        if (walk->fresh && !(said && ops->fresh) && call.piece->count > 0)
+        if (walk->fresh && !(present && ops->fresh) && call.piece->count > 0)
             memset(out + call.piece->offset, 0, call.piece->count * sizeof *out);
-        if (!said)
+        if (!present)
             continue;
         const terse_status status =
             ops->decode_add(&call, payload + at, len - at, &used, out + call.piece->offset, fault);
@@ -155,7 +156,7 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     return TERSE_OK;
 }
 
-/* Has all of a piece been shown? What was noted is good for one time. */
+/* 1 if the prescan has read all of a piece. A prescan is used once. */
 static int was_prescanned(const terse_codec *codec, uint32_t number, const float *in)
 {
     if (!codec->prescan_state)
@@ -175,16 +176,16 @@ static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pie
         const uint64_t offset = call.piece->offset;
         const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
         size_t used = 0;
-        if (!is_said(walk->codec, call.piece, walk->pass))
+        if (!has_section(walk->codec, call.piece, walk->pass))
             continue;
         call.prescanned = was_prescanned(walk->codec, i, in);
         const terse_status status =
             ops->encode(&call, in + offset, take ? take + offset : NULL, payload + at, &used);
         if (status != TERSE_OK) {
-            /* said + kept = given, so adding what was said puts it back */
-            const struct tsi_pieces said = {pieces.first, i - pieces.first};
+            /* Encoded + residual = input, so decoding into the residual restores it. */
+            const struct tsi_pieces encoded = {pieces.first, i - pieces.first};
             const terse_status undone =
-                take ? decode_pieces(walk, said, payload, at, take, NULL) : TERSE_OK;
+                take ? decode_pieces(walk, encoded, payload, at, take, NULL) : TERSE_OK;
             return undone == TERSE_OK ? status : undone;
         }
         at += used;
@@ -225,9 +226,9 @@ terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass, const terse_rng
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
 }
 
-/* ---- what is shown beforehand ---- */
+/* ---- prescan ---- */
 
-/* The piece that an element lies in; searched from the last one shown, as neighbours come next. */
+/* Finds the piece of an element, starting from the last one found: neighbours usually follow. */
 static uint32_t piece_with(terse_codec *codec, uint64_t element)
 {
     for (uint32_t tried = 0; tried < codec->piece_count; tried++) {
@@ -265,7 +266,7 @@ void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float
         const struct tsi_piece *const piece = &codec->piece[number];
         const uint64_t at = first - piece->offset;
         if (at >= piece->count)
-            return; /* of another bucket */
+            return; /* the element belongs to another bucket */
         const uint64_t here = piece->count - at < end - first ? piece->count - at : end - first;
         prescan_piece(&walk, number, in, (size_t)at, (size_t)here);
         first += here;
@@ -309,9 +310,9 @@ terse_status terse_codec_encode(terse_codec *codec, uint32_t pass, const terse_r
 }
 
 terse_status terse_codec_encode_take(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
-                                     float *memory, void *payload, size_t cap, size_t *len)
+                                     float *residual, void *payload, size_t cap, size_t *len)
 {
-    return encode_all(codec, pass, key, memory, memory, payload, cap, len);
+    return encode_all(codec, pass, key, residual, residual, payload, cap, len);
 }
 
 terse_status terse_codec_decode_add(terse_codec *codec, uint32_t pass, const terse_rng_key *key,

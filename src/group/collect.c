@@ -1,4 +1,4 @@
-/* The collectives, each an all-to-all with some of its parts empty. */
+/* The collectives. Each is an all-to-all in which some messages are empty. */
 #include <string.h>
 
 #include "base/fault.h"
@@ -12,7 +12,7 @@ terse_status terse_group_post_alltoallv(terse_group *group, const terse_alltoall
         return status;
     if (!out || !alltoallv || !alltoallv->send_at || !alltoallv->send_len || !alltoallv->recv_at ||
         !alltoallv->recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "alltoallv: an array is missing");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "alltoallv: an array or out is NULL");
     const size_t workers = group->workers;
     memcpy(group->send_at, alltoallv->send_at, workers * sizeof *group->send_at);
     memcpy(group->send_len, alltoallv->send_len, workers * sizeof *group->send_len);
@@ -29,7 +29,7 @@ terse_status terse_group_post_allgatherv(terse_group *group, const void *send, s
     if (status)
         return status;
     if (!out || !recv_at || !recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "allgatherv: an array is missing");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "allgatherv: an array or out is NULL");
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = send;
         group->send_len[r] = send_len;
@@ -46,7 +46,9 @@ terse_status terse_group_post_broadcast(terse_group *group, uint32_t root, void 
     if (status)
         return status;
     if (!out || root >= group->workers || (len && !bytes))
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "broadcast: no such root or no buffer");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "broadcast: root %u of %u workers, or the buffer or out is NULL",
+                        (unsigned)root, (unsigned)group->workers);
     tsi_group_clear(group);
     if (group->rank != root) {
         group->recv_at[root] = bytes;
@@ -66,13 +68,15 @@ terse_status terse_group_post_barrier(terse_group *group, terse_request *out, te
     if (status)
         return status;
     if (!out || group->free_count == 0)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "barrier: no request is free");
-    /* The slot that post will take: each has bytes of its own. */
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "barrier: out is NULL, or all %u requests are in flight",
+                        (unsigned)TERSE_MAX_REQUESTS);
+    /* The slot that tsi_group_post will use; each slot has bytes of its own. */
     const uint32_t slot = group->free_slots[group->free_count - 1];
-    uint8_t *const heard = group->bytes + 1 + (size_t)slot * group->workers;
+    uint8_t *const received = group->bytes + 1 + (size_t)slot * group->workers;
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = group->bytes;
-        group->recv_at[r] = heard + r;
+        group->recv_at[r] = received + r;
         group->send_len[r] = group->recv_len[r] = r != group->rank;
     }
     return tsi_group_post(group, out, fault);

@@ -15,7 +15,7 @@ static int has_ops(const terse_group_ops *ops)
     return ops && ops->size >= sizeof *ops && ops->post && ops->test && ops->wait;
 }
 
-/* The arrays lie behind the struct, the bytes last. */
+/* Places the arrays behind the struct, the bytes last. */
 static void carve(terse_group *group)
 {
     const size_t workers = group->workers;
@@ -58,8 +58,8 @@ void terse_group_destroy(terse_group *group)
 {
     if (!group)
         return;
-    const int waits = group->free_count < TERSE_MAX_REQUESTS;
-    if (waits && !group->dead && group->ops.abandon)
+    const int in_flight = group->free_count < TERSE_MAX_REQUESTS;
+    if (in_flight && !group->dead && group->ops.abandon)
         group->ops.abandon(group->context);
     if (group->ops.destroy)
         group->ops.destroy(group->context);
@@ -92,12 +92,12 @@ void terse_group_traffic(const terse_group *group, uint64_t *sent, uint64_t *rec
         *received = group->received;
 }
 
-/* ---- a group dies once ---- */
+/* ---- failure ---- */
 
 terse_status tsi_group_alive(const terse_group *group, terse_fault *fault)
 {
     if (!group)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no group");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "group is NULL");
     if (!group->dead)
         return TERSE_OK;
     (void)tsi_fail(fault, TERSE_PEER_LOST, 0, "the group is dead: %.200s", group->cause.text);
@@ -118,17 +118,17 @@ static void explain(terse_group *group, terse_status status, int32_t rank)
     if (why)
         (void)tsi_fail(cause, status, 0, "%s: %.180s", who, why);
     else if (status == TERSE_TIMEOUT)
-        (void)tsi_fail(cause, status, 0, "%s was not heard of within %g s", who,
+        (void)tsi_fail(cause, status, 0, "%s: no message within the timeout of %g s", who,
                        (double)group->timeout / (double)second);
     else if (status == TERSE_MISMATCH)
-        (void)tsi_fail(cause, status, 0, "%s names another length for the same bytes", who);
+        (void)tsi_fail(cause, status, 0, "%s: message lengths of sender and receiver differ", who);
     else
-        (void)tsi_fail(cause, status, 0, "%s left the group or cannot be reached", who);
+        (void)tsi_fail(cause, status, 0, "%s: left the group or cannot be reached", who);
     cause->rank = rank;
 }
 
-/* What the engine could not do. It may refuse a call (the wrong thread, say) and nothing has
- * happened; anything else is the end of the group. */
+/* Handles a failure of the engine. TERSE_UNSUPPORTED and TERSE_NO_MEMORY refuse one call (from the
+ * wrong thread, for example) and change nothing; any other status ends the group. */
 static terse_status failed(terse_group *group, terse_status status, int32_t rank,
                            terse_fault *fault)
 {
@@ -173,12 +173,13 @@ static terse_status check_alltoallv(const terse_group *group, terse_fault *fault
                         "alltoallv: rank %u sends itself %zu bytes and receives %zu", (unsigned)me,
                         group->send_len[me], group->recv_len[me]);
     if (group->free_count == 0)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%u requests are under way",
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "all %u requests are in flight; wait for one first",
                         (unsigned)TERSE_MAX_REQUESTS);
     return TERSE_OK;
 }
 
-/* Takes this rank's own bytes out of the all-to-all. */
+/* Copies the message of this rank to itself, and removes it from the all-to-all. */
 static void copy_own(terse_group *group)
 {
     const uint32_t me = group->rank;
@@ -203,7 +204,7 @@ terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault 
         return failed(group, status, rank, fault);
     struct request_slot *const request = &group->slots[slot];
     group->free_count--;
-    request->under_way = 1;
+    request->in_flight = 1;
     request->generation++;
     request->received = 0;
     for (uint32_t r = 0; r < group->workers; r++) {
@@ -221,16 +222,17 @@ static terse_status find(terse_group *group, terse_request request, terse_fault 
     const terse_status status = tsi_group_alive(group, fault);
     if (status)
         return status;
-    if (request.slot >= TERSE_MAX_REQUESTS || !group->slots[request.slot].under_way ||
+    if (request.slot >= TERSE_MAX_REQUESTS || !group->slots[request.slot].in_flight ||
         group->slots[request.slot].generation != request.generation)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "this request is not under way");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "the request is not in flight: done already, or never posted");
     return TERSE_OK;
 }
 
 static void finish(terse_group *group, uint32_t slot)
 {
     group->received += group->slots[slot].received;
-    group->slots[slot].under_way = 0;
+    group->slots[slot].in_flight = 0;
     group->free_slots[group->free_count++] = slot;
 }
 

@@ -1,15 +1,14 @@
-/* A handle: requests by slot, and what a dead group answers. The engine behind `ops` does the
- * all-to-alls.
- */
+/* A group handle: requests by slot, and the cause of failure. The engine behind `ops` executes the
+ * all-to-alls. */
 #ifndef TSI_GROUP_H
 #define TSI_GROUP_H
 
 #include <terse/group.h>
 
 struct request_slot {
-    uint64_t received; /* bytes that arrive when it is done */
+    uint64_t received; /* bytes received by this request, counted when it is done */
     uint32_t generation;
-    int under_way;
+    int in_flight;
 };
 
 struct terse_group {
@@ -34,7 +33,7 @@ struct terse_group {
     size_t *send_len;
     void **recv_at;
     size_t *recv_len;
-    uint8_t *bytes; /* what barriers exchange: one to say, then `workers` to hear for each slot */
+    uint8_t *bytes; /* buffers of barriers: 1 byte to send, then `workers` to receive per slot */
 };
 
 /* terse_group_allreduce_post with a key of the caller's, equal on all ranks, for the checks. */
@@ -45,10 +44,10 @@ TERSE_CHECK terse_status tsi_allreduce_post(terse_group *group, float *floats, s
 /* TERSE_OK, or why nothing more can be done with this group. */
 TERSE_CHECK terse_status tsi_group_alive(const terse_group *group, terse_fault *fault);
 
-/* Empties the all-to-all that is being built. */
+/* Clears the all-to-all that is being built. */
 void tsi_group_clear(terse_group *group);
 
-/* Posts it. What it holds for this rank itself is copied at once; the engine sees the rest. */
+/* Posts it. The message of this rank to itself is copied at once; the engine gets the others. */
 TERSE_CHECK terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault);
 
 #endif

@@ -1,8 +1,8 @@
-/* Workers of one process. Handle r's n-th all-to-all meets everybody's n-th all-to-all on a shared
- * board. When all have posted it, whoever waits copies: it claims a receiver that nobody serves
- * yet. So one thread that drives all handles never waits for itself, and threads share the work.
- * All-to-alls are done in the order they were posted, whole: an all-to-all is done when its last
- * byte is copied. */
+/* The engine for workers of one process. The n-th all-to-alls of all handles belong together; they
+ * meet on a shared board. When all handles have posted it, waiting threads copy: each claims a
+ * receiver that no thread serves yet. So one thread that drives all handles never waits for itself,
+ * and several threads share the work. All-to-alls complete in the order of posting. One is done
+ * when its last byte is copied. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,12 +11,11 @@
 
 #include "group/group.h"
 
-enum {
-    SMALL_SWAP = 64 * 1024
-}; /* bytes that the last to post copies at once, before it wakes all */
+/* Up to so many bytes the last handle to post copies at once, before it wakes the others. */
+enum { SMALL_ALLTOALL = 64 * 1024 };
 
-/* One handle's half of what passes between it and one other. */
-struct part {
+/* One handle's buffers for the messages between it and one peer. */
+struct buffers {
     const void *send_at;
     void *recv_at;
     size_t send_len;
@@ -25,19 +24,19 @@ struct part {
 
 struct handle {
     struct board *board;
-    struct part *parts; /* workers for each slot */
-    uint64_t posted;    /* all-to-alls so far */
+    struct buffers *buffers; /* `workers` entries per slot */
+    uint64_t posted;         /* all-to-alls so far */
     uint32_t rank;
     int left;
-    uint64_t turns[TERSE_MAX_REQUESTS]; /* which all-to-all a slot holds */
+    uint64_t number[TERSE_MAX_REQUESTS]; /* the all-to-all in each slot */
 };
 
-/* An all-to-all on its way. */
-struct meeting {
-    uint32_t posted;                        /* handles */
-    uint32_t claimed;                       /* receivers that somebody serves or has served */
-    uint32_t served;                        /* receivers */
-    uint8_t slots[TERSE_MAX_LOCAL_WORKERS]; /* of each handle */
+/* An all-to-all in flight. */
+struct rendezvous {
+    uint32_t posted;                        /* handles that have posted it */
+    uint32_t claimed;                       /* receivers whose copy has begun */
+    uint32_t served;                        /* receivers whose copy is done */
+    uint8_t slots[TERSE_MAX_LOCAL_WORKERS]; /* the slot of each handle */
 };
 
 _Static_assert(TERSE_MAX_REQUESTS <= 256, "a slot is a byte");
@@ -46,28 +45,28 @@ struct board {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint32_t workers;
-    uint32_t owners;  /* handles not yet destroyed, and the maker while it makes them */
-    uint32_t copying; /* threads that copy right now, without the lock */
+    uint32_t owners;  /* handles not yet destroyed, plus terse_group_local while it runs */
+    uint32_t copying; /* threads that are copying, without the lock */
     uint64_t done;    /* all-to-alls 0 .. done-1 are done */
     int broken;
     int32_t blamed;
     int32_t also_blamed; /* the other side of a mismatch, or -1 */
-    /* All-to-all n is meetings[n % TERSE_MAX_REQUESTS]: a handle that has posted n still holds
+    /* All-to-all n is rendezvous[n % TERSE_MAX_REQUESTS]: a handle that has posted n still holds
      * slots for all from `done` to n, so n - done < TERSE_MAX_REQUESTS. */
-    struct meeting meetings[TERSE_MAX_REQUESTS];
+    struct rendezvous rendezvous[TERSE_MAX_REQUESTS];
     struct handle *handles;
-    struct part *parts;
+    struct buffers *buffers;
 };
 
-static struct meeting *meeting_at(struct board *board, uint64_t turn)
+static struct rendezvous *rendezvous_at(struct board *board, uint64_t number)
 {
-    return &board->meetings[turn % TERSE_MAX_REQUESTS];
+    return &board->rendezvous[number % TERSE_MAX_REQUESTS];
 }
 
-static struct part *part_of(const struct board *board, const struct meeting *meeting, uint32_t who,
-                            uint32_t other)
+static struct buffers *buffers_of(const struct board *board, const struct rendezvous *rendezvous,
+                                  uint32_t who, uint32_t other)
 {
-    return &board->handles[who].parts[(size_t)meeting->slots[who] * board->workers + other];
+    return &board->handles[who].buffers[(size_t)rendezvous->slots[who] * board->workers + other];
 }
 
 static void break_board(struct board *board, int32_t blamed, int32_t also_blamed)
@@ -80,7 +79,7 @@ static void break_board(struct board *board, int32_t blamed, int32_t also_blamed
     pthread_cond_broadcast(&board->changed);
 }
 
-/* What a broken board means to one handle. */
+/* The status and the rank at fault that one handle reports for a broken board. */
 static terse_status blame(const struct handle *handle, int32_t *rank)
 {
     const struct board *const board = handle->board;
@@ -95,67 +94,68 @@ static terse_status blame(const struct handle *handle, int32_t *rank)
 
 /* ---- copying ---- */
 
-/* All have posted it: do they agree on the lengths? Breaks the board if not. Returns the bytes. */
-static uint64_t check_lengths(struct board *board, const struct meeting *meeting)
+/* Checks the lengths of an all-to-all that all have posted. Breaks the board if a sender and its
+ * receiver differ. Returns the total in bytes. */
+static uint64_t check_lengths(struct board *board, const struct rendezvous *rendezvous)
 {
     uint64_t total = 0;
     for (uint32_t from = 0; from < board->workers; from++)
         for (uint32_t to = 0; to < board->workers; to++) {
-            const size_t len = part_of(board, meeting, from, to)->send_len;
-            if (len != part_of(board, meeting, to, from)->recv_len)
+            const size_t len = buffers_of(board, rendezvous, from, to)->send_len;
+            if (len != buffers_of(board, rendezvous, to, from)->recv_len)
                 break_board(board, (int32_t)from, (int32_t)to);
             total += len;
         }
     return total;
 }
 
-static void copy_to(const struct board *board, const struct meeting *meeting, uint32_t to)
+static void copy_to(const struct board *board, const struct rendezvous *rendezvous, uint32_t to)
 {
     for (uint32_t i = 1; i < board->workers; i++) {
         const uint32_t from = (to + i) % board->workers;
-        const struct part *const send = part_of(board, meeting, from, to);
+        const struct buffers *const send = buffers_of(board, rendezvous, from, to);
         if (send->send_len)
-            memcpy(part_of(board, meeting, to, from)->recv_at, send->send_at, send->send_len);
+            memcpy(buffers_of(board, rendezvous, to, from)->recv_at, send->send_at, send->send_len);
     }
 }
 
 static void count_done(struct board *board)
 {
     const uint64_t before = board->done;
-    struct meeting *meeting = meeting_at(board, board->done);
-    while (meeting->served == board->workers) {
-        memset(meeting, 0, sizeof *meeting);
+    struct rendezvous *rendezvous = rendezvous_at(board, board->done);
+    while (rendezvous->served == board->workers) {
+        memset(rendezvous, 0, sizeof *rendezvous);
         board->done++;
-        meeting = meeting_at(board, board->done);
+        rendezvous = rendezvous_at(board, board->done);
     }
     if (board->done != before)
         pthread_cond_broadcast(&board->changed);
 }
 
-/* Serves one receiver of the oldest all-to-all that has one to serve; 0 if there is none. Takes the
- * lock off while it copies. */
+/* Serves one receiver of the oldest all-to-all that has one left. Returns 0 if there is none.
+ * Releases the lock while it copies. */
 static int serve_one(struct board *board)
 {
-    struct meeting *meeting = NULL;
+    struct rendezvous *rendezvous = NULL;
     if (board->broken)
         return 0;
-    for (uint64_t turn = board->done; turn - board->done < TERSE_MAX_REQUESTS; turn++) {
-        meeting = meeting_at(board, turn);
-        if (meeting->posted < board->workers || meeting->claimed < board->workers)
+    for (uint64_t number = board->done; number - board->done < TERSE_MAX_REQUESTS; number++) {
+        rendezvous = rendezvous_at(board, number);
+        if (rendezvous->posted < board->workers || rendezvous->claimed < board->workers)
             break;
     }
-    if (meeting->posted < board->workers || meeting->claimed == board->workers)
+    if (rendezvous->posted < board->workers || rendezvous->claimed == board->workers)
         return 0;
-    const uint32_t to = meeting->claimed++;
+    const uint32_t to = rendezvous->claimed++;
     board->copying++;
     pthread_mutex_unlock(&board->lock);
-    copy_to(board, meeting, to);
+    copy_to(board, rendezvous, to);
     pthread_mutex_lock(&board->lock);
     board->copying--;
-    meeting->served++;
+    rendezvous->served++;
     count_done(board);
     if (board->broken)
-        pthread_cond_broadcast(&board->changed); /* a handle may wait for this before it leaves */
+        pthread_cond_broadcast(&board->changed); /* local_destroy may wait for `copying` */
     return 1;
 }
 
@@ -166,19 +166,19 @@ static terse_status local_post(void *context, uint32_t slot, const terse_alltoal
 {
     struct handle *const handle = context;
     struct board *const board = handle->board;
-    struct part *const parts = handle->parts + (size_t)slot * board->workers;
+    struct buffers *const buffers = handle->buffers + (size_t)slot * board->workers;
     for (uint32_t r = 0; r < board->workers; r++)
-        parts[r] = (struct part){alltoallv->send_at[r], alltoallv->recv_at[r],
-                                 alltoallv->send_len[r], alltoallv->recv_len[r]};
+        buffers[r] = (struct buffers){alltoallv->send_at[r], alltoallv->recv_at[r],
+                                      alltoallv->send_len[r], alltoallv->recv_len[r]};
     pthread_mutex_lock(&board->lock);
     const terse_status status = board->broken ? blame(handle, rank) : TERSE_OK;
     if (!status) {
-        struct meeting *const meeting = meeting_at(board, handle->posted);
-        handle->turns[slot] = handle->posted++;
-        meeting->slots[handle->rank] = (uint8_t)slot;
-        meeting->posted++;
-        if (meeting->posted == board->workers) {
-            if (check_lengths(board, meeting) <= SMALL_SWAP)
+        struct rendezvous *const rendezvous = rendezvous_at(board, handle->posted);
+        handle->number[slot] = handle->posted++;
+        rendezvous->slots[handle->rank] = (uint8_t)slot;
+        rendezvous->posted++;
+        if (rendezvous->posted == board->workers) {
+            if (check_lengths(board, rendezvous) <= SMALL_ALLTOALL)
                 while (serve_one(board))
                     continue;
             else
@@ -189,22 +189,23 @@ static terse_status local_post(void *context, uint32_t slot, const terse_alltoal
     return status;
 }
 
-/* The lowest rank that has not posted this all-to-all (or -1); with `left`, that never will. */
-static int32_t first_absent(const struct board *board, uint64_t turn, int left)
+/* The lowest rank that has not posted this all-to-all, or -1. With `left`, only ranks that have
+ * left count: they never will. */
+static int32_t first_absent(const struct board *board, uint64_t number, int left)
 {
     for (uint32_t r = 0; r < board->workers; r++)
-        if (board->handles[r].posted <= turn && (!left || board->handles[r].left))
+        if (board->handles[r].posted <= number && (!left || board->handles[r].left))
             return (int32_t)r;
     return -1;
 }
 
-/* Can it still come to an end? */
-static terse_status look(const struct handle *handle, uint64_t turn, int32_t *rank)
+/* Checks whether an all-to-all is done or can still complete. */
+static terse_status check(const struct handle *handle, uint64_t number, int32_t *rank)
 {
     struct board *const board = handle->board;
-    if (board->done > turn)
+    if (board->done > number)
         return TERSE_OK;
-    const int32_t absent = first_absent(board, turn, 1);
+    const int32_t absent = first_absent(board, number, 1);
     if (absent >= 0)
         break_board(board, absent, -1);
     return board->broken ? blame(handle, rank) : TERSE_OK;
@@ -214,12 +215,12 @@ static terse_status local_test(void *context, uint32_t slot, int *done, int32_t 
 {
     struct handle *const handle = context;
     struct board *const board = handle->board;
-    const uint64_t turn = handle->turns[slot];
+    const uint64_t number = handle->number[slot];
     pthread_mutex_lock(&board->lock);
-    if (board->done <= turn)
+    if (board->done <= number)
         (void)serve_one(board);
-    const terse_status status = look(handle, turn, rank);
-    *done = board->done > turn;
+    const terse_status status = check(handle, number, rank);
+    *done = board->done > number;
     pthread_mutex_unlock(&board->lock);
     return status;
 }
@@ -234,18 +235,18 @@ static struct timespec time_in(uint64_t nanoseconds)
     return at;
 }
 
-/* Sleeps until the board changes. Only workers can be late: once all have posted, what is left to
- * do is copying, which needs no timeout. */
-static terse_status doze(struct board *board, uint64_t turn, const struct timespec *end,
-                         int32_t *rank)
+/* Sleeps until the board changes. The timeout applies to posting: once all have posted, only
+ * copying is left, which needs none. */
+static terse_status wait_changed(struct board *board, uint64_t number, const struct timespec *end,
+                                 int32_t *rank)
 {
-    if (first_absent(board, turn, 0) < 0) {
+    if (first_absent(board, number, 0) < 0) {
         pthread_cond_wait(&board->changed, &board->lock);
         return TERSE_OK;
     }
     if (pthread_cond_timedwait(&board->changed, &board->lock, end) != ETIMEDOUT || board->broken)
         return TERSE_OK;
-    *rank = first_absent(board, turn, 0);
+    *rank = first_absent(board, number, 0);
     if (*rank < 0)
         return TERSE_OK;
     break_board(board, *rank, -1);
@@ -256,21 +257,21 @@ static terse_status local_wait(void *context, uint32_t slot, uint64_t nanosecond
 {
     struct handle *const handle = context;
     struct board *const board = handle->board;
-    const uint64_t turn = handle->turns[slot];
+    const uint64_t number = handle->number[slot];
     const struct timespec end = time_in(nanoseconds);
     pthread_mutex_lock(&board->lock);
-    terse_status status = look(handle, turn, rank);
-    while (!status && board->done <= turn) {
-        if (!serve_one(board) && board->done <= turn)
-            status = doze(board, turn, &end, rank);
+    terse_status status = check(handle, number, rank);
+    while (!status && board->done <= number) {
+        if (!serve_one(board) && board->done <= number)
+            status = wait_changed(board, number, &end, rank);
         if (!status)
-            status = look(handle, turn, rank);
+            status = check(handle, number, rank);
     }
     pthread_mutex_unlock(&board->lock);
     return status;
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and destruction ---- */
 
 static void release(struct board *board)
 {
@@ -281,13 +282,13 @@ static void release(struct board *board)
         return;
     pthread_cond_destroy(&board->changed);
     pthread_mutex_destroy(&board->lock);
-    free(board->parts);
+    free(board->buffers);
     free(board->handles);
     free(board);
 }
 
-/* A handle that leaves takes its buffers along: what it has under way is broken off, and nobody
- * reads or writes them any more when this returns. */
+/* The caller may free its buffers after this. So requests in flight break the board, and threads
+ * that are still copying are waited for. */
 static void local_destroy(void *context)
 {
     struct handle *const handle = context;
@@ -324,13 +325,13 @@ static struct board *make_board(uint32_t workers)
     struct board *const board = calloc(1, sizeof *board);
     if (!board)
         return NULL;
-    const size_t parts_of_handle = (size_t)TERSE_MAX_REQUESTS * workers;
+    const size_t per_handle = (size_t)TERSE_MAX_REQUESTS * workers;
     board->workers = workers;
     board->owners = 1;
     board->handles = calloc(workers, sizeof *board->handles);
-    board->parts = calloc(workers * parts_of_handle, sizeof *board->parts);
-    if (!board->handles || !board->parts || !init_sync(board)) {
-        free(board->parts);
+    board->buffers = calloc(workers * per_handle, sizeof *board->buffers);
+    if (!board->handles || !board->buffers || !init_sync(board)) {
+        free(board->buffers);
         free(board->handles);
         free(board);
         return NULL;
@@ -338,7 +339,7 @@ static struct board *make_board(uint32_t workers)
     for (uint32_t r = 0; r < workers; r++) {
         board->handles[r].board = board;
         board->handles[r].rank = r;
-        board->handles[r].parts = board->parts + r * parts_of_handle;
+        board->handles[r].buffers = board->buffers + r * per_handle;
     }
     return board;
 }

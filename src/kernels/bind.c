@@ -1,7 +1,7 @@
-/* Which set is in use: decided on first use, changed by terse_kernel_set_select alone.
+/* Binds the kernel set: it is chosen on first use, and only terse_kernel_set_select changes it.
  *
- * Every supported set gets a complete table, its own kernels laid over those of ref, before the
- * first caller sees any; afterwards only the number of the set in use changes. */
+ * On first use every supported set gets a complete table: its own kernels, and those of ref in the
+ * other slots. Afterwards only the number of the set in use changes. */
 #include "kernels/bind.h"
 
 #include <pthread.h>
@@ -64,7 +64,7 @@ static const struct tsk_kernel_set sets[] = {
 
 #define SET_COUNT (sizeof sets / sizeof sets[0])
 
-/* Every set there is, so that one from elsewhere is told from a typing error. */
+/* The sets of all builds, to distinguish a set for another CPU from a typing error. */
 static const char *const all_names[] = {"ref", "avx2", "avx512", "neon"};
 
 /* ---- tables ---- */
@@ -91,8 +91,8 @@ static void lay_over_ref(const struct tsk_table *table, struct tsk_table *comple
 static struct {
     pthread_once_t once;
     struct tsk_table complete[SET_COUNT];
-    atomic_size_t set; /* in use; SET_COUNT while TERSE_KERNELS is bad */
-    char asked[64];    /* TERSE_KERNELS, as long as it is bad */
+    atomic_size_t set; /* the set in use; SET_COUNT while TERSE_KERNELS is invalid */
+    char asked[64];    /* the invalid TERSE_KERNELS */
 } binding = {.once = PTHREAD_ONCE_INIT};
 
 static size_t best_set(void)
@@ -118,7 +118,7 @@ static void list_names(char *out, size_t cap)
     out[len] = '\0';
 }
 
-/* The number of the set `name`, if it can be used here. */
+/* Finds the number of the set `name`, which must be usable on this CPU. */
 static terse_status find_set(const char *name, size_t *out, terse_fault *fault)
 {
     char names[64];
@@ -128,7 +128,7 @@ static terse_status find_set(const char *name, size_t *out, terse_fault *fault)
             continue;
         if (sets[i].missing())
             return tsi_fail(fault, TERSE_UNSUPPORTED, 0,
-                            "kernel set '%s' needs %s, and this CPU has no %s", name, sets[i].needs,
+                            "kernel set '%s' needs %s; this CPU has no %s", name, sets[i].needs,
                             sets[i].missing());
         *out = i;
         return TERSE_OK;

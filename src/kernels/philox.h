@@ -10,7 +10,7 @@
 #define TSK_PHILOX_KEY0 0x9E3779B9u
 #define TSK_PHILOX_KEY1 0xBB67AE85u
 
-/* Turns the four counter words into four random words, in place. */
+/* Replaces the four counter words by four random words. */
 static inline void tsk_philox_block(const uint32_t key[2], uint32_t word[4])
 {
     uint32_t k0 = key[0];

@@ -1,5 +1,5 @@
-/* Between layout.c and description.c: a tensor that somebody claims to have, and the rules that
- * turn it into one. The same rules hold for calls and for bytes. */
+/* A claim is an unchecked tensor, from a call (layout.c) or from bytes (description.c). The same
+ * rules apply to both. */
 #ifndef TSI_CLAIM_H
 #define TSI_CLAIM_H
 
@@ -15,14 +15,14 @@ struct tsi_claim {
 /* Position of the first control character of the name; name_len if there is none. */
 size_t tsi_claim_control(const struct tsi_claim *claim);
 
-/* The product of the dims; 0 if it passes TERSE_MAX_TENSOR_COUNT. */
+/* Writes the product of the dims to *count. Returns 0 if it exceeds TERSE_MAX_TENSOR_COUNT. */
 int tsi_claim_count(const struct tsi_claim *claim, uint64_t *count);
 
-/* Appends a claim that keeps every rule; `count` is what tsi_claim_count said. */
+/* Appends a claim that passed all checks; `count` comes from tsi_claim_count. */
 TERSE_CHECK terse_status tsi_layout_append(terse_layout *layout, const struct tsi_claim *claim,
                                            uint64_t count);
 
-/* Keeps the hash of a layout that is complete. */
+/* Stores the hash of a complete layout. */
 void tsi_layout_settle(terse_layout *layout);
 
 #endif

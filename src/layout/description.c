@@ -1,11 +1,11 @@
 /* Reads the canonical description of a layout (docs/wire-format.md, section "Layout"). The bytes
- * may come from an enemy. */
+ * are untrusted input. */
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "layout/claim.h"
 #include "layout/layout.h"
 
-/* A description being read: bytes before `at` are checked. */
+/* The position in a description; the bytes before `at` are checked. */
 struct cursor {
     const uint8_t *bytes;
     size_t len;
@@ -19,7 +19,7 @@ static terse_status bad(const struct cursor *cursor, size_t at, const char *rule
     return tsi_fail(cursor->fault, TERSE_BAD_FRAME, at, "%s", rule);
 }
 
-/* The next `len` bytes, or NULL if there are not as many. */
+/* The next `len` bytes, or NULL if fewer are left. */
 static const uint8_t *next(struct cursor *cursor, size_t len)
 {
     if (len > cursor->len - cursor->at)
@@ -64,8 +64,7 @@ static terse_status next_dims(struct cursor *cursor, struct tsi_claim *claim, ui
     return TERSE_OK;
 }
 
-/* Walks a description. With `layout` (empty) the tensors are appended to it; without, only
- * checked. */
+/* Checks a description, and appends its tensors to `layout` unless that is NULL. */
 static terse_status walk(struct cursor *cursor, terse_layout *layout)
 {
     const uint8_t *head = next(cursor, 4);

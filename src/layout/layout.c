@@ -1,5 +1,5 @@
-/* A layout keeps its canonical description as it grows: writing it is a copy, its hash is one pass,
- * and copying a layout is reading its description. */
+/* A layout keeps its canonical description up to date: writing it is a copy, its hash is one pass,
+ * and a layout is copied by reading its description. */
 #include "layout/layout.h"
 
 #include <stdlib.h>
@@ -9,15 +9,15 @@
 #include "base/hash.h"
 #include "layout/claim.h"
 
-#define COUNT_LEN 4u /* the tensor count that opens a description */
+#define COUNT_LEN 4u /* bytes of the tensor count at the start of a description */
 #define MAX_TENSOR_LEN (1u + TERSE_MAX_NAME + 1u + 8u * TERSE_MAX_DIMS)
 
-/* One allocation for each tensor, so that names and dims stay where they are while others come. */
+/* Each tensor is one allocation, so that names and dims do not move when others are added. */
 struct tensor {
     uint64_t count;
     uint64_t offset;
     uint32_t ndim;
-    uint64_t dims[]; /* ndim of them, then the name with its closing zero */
+    uint64_t dims[]; /* ndim dimensions, then the name with its closing zero */
 };
 
 struct terse_layout {
@@ -37,7 +37,7 @@ static const char *tensor_name(const struct tensor *tensor)
     return (const char *)(tensor->dims + tensor->ndim);
 }
 
-/* ---- rules, the same for calls and for bytes ---- */
+/* ---- rules for calls and for bytes ---- */
 
 size_t tsi_claim_control(const struct tsi_claim *claim)
 {
@@ -47,8 +47,8 @@ size_t tsi_claim_control(const struct tsi_claim *claim)
     return i;
 }
 
-/* The product of the dims that are not 0 has the limit too, so that the rule does not depend on
- * the order of the dims and no partial product can overflow. */
+/* The limit also applies to the product of the nonzero dims: so the rule does not depend on the
+ * order of the dims, and no partial product can overflow. */
 int tsi_claim_count(const struct tsi_claim *claim, uint64_t *count)
 {
     uint64_t product = 1;
@@ -98,7 +98,7 @@ void terse_layout_destroy(terse_layout *layout)
     free(layout);
 }
 
-static terse_status make_room(terse_layout *layout)
+static terse_status grow(terse_layout *layout)
 {
     if (layout->tensor_count == layout->tensor_cap) {
         const uint32_t cap = layout->tensor_cap ? 2 * layout->tensor_cap : 8;
@@ -134,7 +134,7 @@ static void describe(terse_layout *layout, const struct tsi_claim *claim)
 
 terse_status tsi_layout_append(terse_layout *layout, const struct tsi_claim *claim, uint64_t count)
 {
-    const terse_status status = make_room(layout);
+    const terse_status status = grow(layout);
     if (status != TERSE_OK)
         return status;
     const size_t dims_len = claim->ndim * sizeof(uint64_t);
@@ -189,7 +189,7 @@ terse_status terse_layout_vector(uint64_t count, terse_layout **out)
     return TERSE_OK;
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 uint64_t terse_layout_count(const terse_layout *layout)
 {

@@ -1,4 +1,4 @@
-/* Version 1 of docs/wire-format.md in numbers. */
+/* The constants of version 1 of docs/wire-format.md. */
 #ifndef TSI_FIELDS_H
 #define TSI_FIELDS_H
 
@@ -6,7 +6,7 @@
 
 #define TSI_MAGIC "TRSE"
 
-/* Where the fields lie. */
+/* Offsets of the header fields in bytes. */
 enum {
     TSI_AT_MAGIC = 0,
     TSI_AT_VERSION = 4,
@@ -29,20 +29,20 @@ _Static_assert(TSI_AT_LAYOUT == TERSE_FRAME_HEADER_LEN, "the layout follows the 
 _Static_assert(TSI_AT_OPTIONS + TERSE_OPTION_BYTES == TSI_AT_LAYOUT, "the options end the header");
 
 #define TSI_FLAG_LAYOUT 1u
-#define TSI_FLAG_PART 2u         /* between workers: some pieces of a bucket, src/wire/part.h */
-#define TSI_MAX_WORKER 0xfffffeu /* a draw's key has 24 bits for worker + 1 */
+#define TSI_FLAG_PART 2u /* sent between workers: some pieces of a bucket, src/wire/part.h */
+#define TSI_MAX_WORKER 0xfffffeu                /* the random key has 24 bits for worker + 1 */
 #define TSI_MAX_PAYLOAD_LEN (UINT64_C(1) << 43) /* 8 bytes for each of 2^40 elements */
 
-/* terse_frame_open for frames that may have these flags. */
+/* terse_frame_open for frames in which these flags are allowed. */
 TERSE_CHECK terse_status tsi_frame_open(const void *bytes, size_t len, uint8_t flags,
                                         terse_frame *out, size_t *used, terse_fault *fault);
 
-/* The header of a frame that includes nothing: no flags, lengths and range still zero. */
+/* Writes the header of a frame with no flags; lengths and range are zero. */
 void tsi_header_write(const terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                       uint8_t out[TERSE_FRAME_HEADER_LEN]);
 
-/* Does the codec have this pass, and could a payload of that pass be `len` bytes long? */
-int tsi_frame_has_round(const terse_codec *codec, uint32_t pass);
+/* 1 if the codec has this pass; 1 if a payload of this pass may be `len` bytes long. */
+int tsi_frame_has_pass(const terse_codec *codec, uint32_t pass);
 int tsi_frame_has_len(const terse_codec *codec, uint32_t pass, uint64_t len);
 
 #endif

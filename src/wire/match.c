@@ -1,4 +1,4 @@
-/* Who can read a frame: a codec that is there, or one made for it. */
+/* Finds whether a codec can decode a frame, and creates a codec for a frame. */
 #include "base/fault.h"
 #include "layout/layout.h"
 #include "wire/fields.h"
@@ -11,7 +11,7 @@ int tsi_frame_has_len(const terse_codec *codec, uint32_t pass, uint64_t len)
     return about.traits & TERSE_CODEC_FIXED_LEN ? len == bound : len <= bound;
 }
 
-int tsi_frame_has_round(const terse_codec *codec, uint32_t pass)
+int tsi_frame_has_pass(const terse_codec *codec, uint32_t pass)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
@@ -33,12 +33,12 @@ static terse_status match_layout(const terse_frame *frame, const terse_layout *l
     return TERSE_OK;
 }
 
-/* What only the codec knows about a frame's header. */
+/* The checks of the header that depend on the codec. */
 static terse_status match_pass(const terse_frame *frame, const terse_codec *codec,
                                terse_fault *fault)
 {
-    if (!tsi_frame_has_round(codec, frame->pass))
-        return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_PASS, "pass: %u, the codec has no such",
+    if (!tsi_frame_has_pass(codec, frame->pass))
+        return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_PASS, "pass: %u, not in this codec",
                         frame->pass);
     if (!tsi_frame_has_len(codec, frame->pass, frame->payload_len))
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_PAYLOAD_LEN,
@@ -51,7 +51,7 @@ terse_status terse_frame_match(const terse_frame *frame, const terse_codec *code
                                terse_fault *fault)
 {
     if (!frame || !codec)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "match: no frame or no codec");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "match: frame or codec is NULL");
     terse_codec_about about;
     terse_codec_describe(codec, &about);
     if (frame->codec != about.wire_id)
@@ -70,7 +70,7 @@ terse_status terse_frame_match(const terse_frame *frame, const terse_codec *code
 terse_status terse_frame_layout(const terse_frame *frame, terse_layout **out, terse_fault *fault)
 {
     if (!frame || !out)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "layout: no frame or no place for it");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "layout: frame or out is NULL");
     if (!frame->layout)
         return tsi_fail(fault, TERSE_MISMATCH, TSI_AT_FLAGS, "layout: not included in this frame");
     const terse_status status = tsi_layout_read(frame->layout, frame->layout_len, out, fault);
@@ -84,7 +84,7 @@ terse_status terse_frame_codec(const terse_frame *frame, const terse_layout *lay
                                terse_fault *fault)
 {
     if (!frame || !layout || !out)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "codec: no frame, layout or place for it");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "codec: frame, layout or out is NULL");
     terse_status status = match_layout(frame, layout, fault);
     if (status != TERSE_OK)
         return status;

@@ -1,5 +1,5 @@
-/* The one door from bytes to a checked view of a frame. The order of the checks is the one of
- * docs/wire-format.md, section "Order of checks". */
+/* Checks the bytes of a frame: the only way from bytes to a terse_frame. The order of the checks is
+ * that of docs/wire-format.md, section "Order of checks". */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -8,7 +8,7 @@
 #include "layout/layout.h"
 #include "wire/fields.h"
 
-/* Is it a frame that this library can measure? */
+/* Checks that the lengths can be read: a frame of this version with known flags. */
 static terse_status check_kind(const uint8_t *frame, size_t len, uint8_t flags, terse_fault *fault)
 {
     if (len < TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN)
@@ -25,7 +25,8 @@ static terse_status check_kind(const uint8_t *frame, size_t len, uint8_t flags, 
     return TERSE_OK;
 }
 
-/* Do header, layout, payload and checksum lie within `len` bytes? Says how long they are. */
+/* Checks that header, layout, payload and checksum end within `len` bytes; *frame_len is their
+ * length. */
 static terse_status check_lens(const uint8_t *frame, size_t len, size_t *frame_len,
                                terse_fault *fault)
 {
@@ -37,7 +38,7 @@ static terse_status check_lens(const uint8_t *frame, size_t len, size_t *frame_l
                         frame[TSI_AT_FLAGS] & TSI_FLAG_LAYOUT);
     if (payload_len > TSI_MAX_PAYLOAD_LEN)
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_PAYLOAD_LEN, "payload length: above 2^43");
-    /* Below 2^44: cannot overflow. */
+    /* The sum is below 2^44, so it cannot overflow. */
     const uint64_t whole =
         TERSE_FRAME_HEADER_LEN + (uint64_t)layout_len + payload_len + TERSE_FRAME_TRAILER_LEN;
     if (whole > len)
@@ -74,11 +75,11 @@ static void view_header(const uint8_t *frame, terse_frame *out)
     out->payload = frame + TSI_AT_LAYOUT + out->layout_len;
 }
 
-/* Fields of a frame that arrived as it was sent. */
+/* Checks the fields of an undamaged frame. */
 static terse_status check_fields(const terse_frame *frame, terse_fault *fault)
 {
     if (frame->codec == 0)
-        return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_CODEC, "codec: 0 is none");
+        return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_CODEC, "codec: 0 is not a codec");
     if (frame->worker > TSI_MAX_WORKER)
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_WORKER, "worker: above 2^24-2");
     if (frame->first > TERSE_MAX_COUNT)
@@ -108,14 +109,14 @@ static terse_status check_layout(const terse_frame *frame, terse_fault *fault)
     return TERSE_OK;
 }
 
-/* The checksum comes as soon as its place is known: every later rule is then about what the sender
- * wrote, never about damage. It cannot come earlier, since another version may sum differently and
- * the lengths say where it lies. */
+/* The checksum is checked as soon as its position is known, so a later fault is never caused by
+ * damage. It cannot be checked earlier: another version may use another checksum, and its position
+ * depends on the lengths. */
 terse_status tsi_frame_open(const void *bytes, size_t len, uint8_t flags, terse_frame *out,
                             size_t *used, terse_fault *fault)
 {
     if (!bytes || !out)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "frame: no bytes or no place for the view");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "frame: bytes or out is NULL");
     const uint8_t *frame = bytes;
     size_t frame_len = 0;
     terse_status status = check_kind(frame, len, flags, fault);

@@ -1,4 +1,4 @@
-/* Puts a payload into a frame. */
+/* Writes frames. */
 #include <string.h>
 
 #include "base/bytes.h"
@@ -16,7 +16,7 @@ size_t terse_frame_len(const terse_codec *codec, size_t payload_len, int with_la
     return terse_frame_payload_at(codec, with_layout) + payload_len + TERSE_FRAME_TRAILER_LEN;
 }
 
-/* Every field that does not depend on the payload or on what a frame includes. */
+/* Writes every field that does not depend on the payload or on the flags. */
 void tsi_header_write(const terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                       uint8_t out[TERSE_FRAME_HEADER_LEN])
 {
@@ -55,7 +55,7 @@ terse_status terse_frame_seal(const terse_codec *codec, uint32_t pass, const ter
                               size_t cap, size_t *len)
 {
     if (!codec || !key || !out || !len || (!payload && payload_len > 0) ||
-        key->worker > TSI_MAX_WORKER || !tsi_frame_has_round(codec, pass) ||
+        key->worker > TSI_MAX_WORKER || !tsi_frame_has_pass(codec, pass) ||
         !tsi_frame_has_len(codec, pass, payload_len))
         return TERSE_BAD_ARGUMENT;
     const size_t frame_len = terse_frame_len(codec, payload_len, with_layout);
@@ -64,7 +64,7 @@ terse_status terse_frame_seal(const terse_codec *codec, uint32_t pass, const ter
 
     uint8_t *frame = out;
     uint8_t *place = frame + terse_frame_payload_at(codec, with_layout);
-    /* Before the header: the payload may lie anywhere in `out`. */
+    /* The payload moves before the header is written: it may be anywhere in `out`. */
     if (payload_len > 0 && payload != place)
         memmove(place, payload, payload_len);
     write_header(codec, pass, key, payload_len, with_layout, frame);

@@ -15,7 +15,7 @@ static void steps_do_not_allocate(void **unused)
         const terse_codec_options options = {.threads = 2};
         assert_int_equal(terse_codec_create(about.name, layout, &options, &codec, NULL), TERSE_OK);
         const size_t count = (size_t)terse_layout_count(layout);
-        float *const memory = test_floats(count);
+        float *const residual = test_floats(count);
         float *const out = test_floats(count);
         uint8_t *payload[2] = {NULL, NULL};
         struct test_random random = {test_seed()};
@@ -24,13 +24,13 @@ static void steps_do_not_allocate(void **unused)
         long before = 0;
         for (uint64_t step = 0; step < 4; step++) {
             const terse_rng_key key = {.step = step};
-            test_fill(&random, (enum test_kind)step, memory, count);
+            test_fill(&random, (enum test_kind)step, residual, count);
             if (step == 1)
                 before = test_allocations();
             for (uint32_t pass = 0; pass < about.passes; pass++) {
                 const size_t bound = terse_codec_payload_bound(codec, pass);
                 size_t len = 0;
-                if (terse_codec_encode_take(codec, pass, &key, memory, payload[pass], bound,
+                if (terse_codec_encode_take(codec, pass, &key, residual, payload[pass], bound,
                                             &len) != TERSE_OK ||
                     terse_codec_decode_add(codec, pass, &key, payload[pass], len, out, NULL) !=
                         TERSE_OK)
@@ -41,7 +41,7 @@ static void steps_do_not_allocate(void **unused)
             fail_msg("%s: %ld allocations in three steps", about.name, test_allocations() - before);
         free(payload[0]);
         free(payload[1]);
-        free(memory);
+        free(residual);
         free(out);
         terse_codec_destroy(codec);
         terse_layout_destroy(layout);

@@ -1,4 +1,4 @@
-/* Making codecs: specs that explain themselves, and calls that are refused. */
+/* Creating codecs: faults of specs, and calls that are refused. */
 #include <locale.h>
 #include <stdio.h>
 
@@ -11,7 +11,7 @@ static terse_layout *layout_of(uint64_t count)
     return layout;
 }
 
-static void wrong_specs_say_where_and_what(void **unused)
+static void faults_of_specs_have_position_and_reason(void **unused)
 {
     static const struct {
         const char *spec;
@@ -22,7 +22,7 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"", 0, "no codec ''"},
         {"zzzzzzzzzz", 0, "no codec 'zzzzzzzzzz'"},
         {"topk:kep=0.1", 5, "no option 'kep'; did you mean 'keep'?"},
-        {"topk:colour=1", 5, "no option 'colour'; there is: keep, values"},
+        {"topk:colour=1", 5, "no option 'colour'; the options are keep, values"},
         {"foo", 0, "no codec 'foo'"},
         {"topk:keep=2", 10, "keep is in 1e-9..1, not 2"},
         {"topk:keep=x", 10, "keep is a number, not 'x'"},
@@ -35,7 +35,7 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"topk:values=f64", 12, "values is f32|f16, not 'f64'"},
         {"uniform:bits=4.5", 13, "bits is a whole number in 2..16, not 4.5"},
         {"uniform:bits=17", 13, "bits is a whole number in 2..16, not 17"},
-        {"f32:x=1", 4, "there are no options, so no 'x'"},
+        {"f32:x=1", 4, "no option 'x'; there are none"},
     };
     terse_layout *layout = layout_of(10);
     (void)unused;
@@ -152,7 +152,7 @@ static void wire_ids_are_stable(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_specs_say_where_and_what),
+        cmocka_unit_test(faults_of_specs_have_position_and_reason),
         cmocka_unit_test(specs_do_not_depend_on_the_locale),
         cmocka_unit_test(the_spec_is_written_out_in_full),
         cmocka_unit_test(bad_calls_are_refused),

@@ -1,4 +1,4 @@
-/* What a codec is shown beforehand spares it time and changes nothing it says. */
+/* A prescan saves time and never changes a payload. */
 #include <math.h>
 #include <stdio.h>
 
@@ -11,11 +11,11 @@ static const char *const specs[] = {
     "sign",       "sign:zero=coin", "topk:keep=0.01", "topk:keep=0.3", "topk:keep=0.001,values=f16",
     "topk:keep=1"};
 
-/* The same codec twice: one is shown everything. */
+/* The same codec twice: one prescans. */
 struct pair {
     terse_layout *layout;
     terse_codec *codec[2];
-    float *memory[2];
+    float *residual[2];
     uint8_t *payload[2];
     size_t count;
     size_t bound;
@@ -30,7 +30,7 @@ static struct pair pair_new(const char *spec, unsigned threads)
         assert_int_equal(terse_codec_create(spec, pair.layout, &options, &pair.codec[i], NULL), 0);
         pair.bound = terse_codec_payload_bound(pair.codec[i], 0);
         pair.payload[i] = test_alloc(pair.bound);
-        pair.memory[i] = test_floats(pair.count);
+        pair.residual[i] = test_floats(pair.count);
     }
     assert_int_equal(tsi_codec_enable_prescan(pair.codec[1]), TERSE_OK);
     return pair;
@@ -41,48 +41,48 @@ static void pair_free(struct pair *pair)
     for (int i = 0; i < 2; i++) {
         terse_codec_destroy(pair->codec[i]);
         free(pair->payload[i]);
-        free(pair->memory[i]);
+        free(pair->residual[i]);
     }
     terse_layout_destroy(pair->layout);
 }
 
-/* All of it, in runs of any length, or of whole tiles. */
+/* Prescans the whole buffer, in runs of any length or of whole tiles. */
 static void show(const struct pair *pair, const terse_rng_key *key, struct test_random *random)
 {
     for (size_t at = 0; at < pair->count;) {
         const size_t left = pair->count - at;
         const size_t wanted = 1 + (size_t)(test_uniform(random) * 9000);
         const size_t run = test_next(random) % 3 == 0 ? left : wanted < left ? wanted : left;
-        tsi_codec_prescan(pair->codec[1], key, pair->memory[1], at, run);
+        tsi_codec_prescan(pair->codec[1], key, pair->residual[1], at, run);
         at += run;
     }
 }
 
-static void said_alike(struct pair *pair, const terse_rng_key *key, int takes, const char *spec)
+static void encoded_alike(struct pair *pair, const terse_rng_key *key, int takes, const char *spec)
 {
     size_t len[2] = {0};
     terse_status status[2];
     for (int i = 0; i < 2; i++)
-        status[i] = (takes ? terse_codec_encode_take(pair->codec[i], 0, key, pair->memory[i],
+        status[i] = (takes ? terse_codec_encode_take(pair->codec[i], 0, key, pair->residual[i],
                                                      pair->payload[i], pair->bound, &len[i])
-                           : terse_codec_encode(pair->codec[i], 0, key, pair->memory[i],
+                           : terse_codec_encode(pair->codec[i], 0, key, pair->residual[i],
                                                 pair->payload[i], pair->bound, &len[i]));
     if (status[0] != status[1])
         fail_msg("%s: %d without prescan_state, %d with", spec, status[0], status[1]);
     if (status[0] == TERSE_OK &&
         (len[0] != len[1] || memcmp(pair->payload[0], pair->payload[1], len[0]) != 0))
-        fail_msg("%s: what was shown is said otherwise", spec);
-    assert_true(test_same_bits(pair->memory[0], pair->memory[1], pair->count));
+        fail_msg("%s: the prescan changed the payload", spec);
+    assert_true(test_same_bits(pair->residual[0], pair->residual[1], pair->count));
 }
 
 /* Scores below the magnitudes of some elements, as RegTop-k has them. */
-static size_t patches(const struct pair *pair, struct test_random *random, uint64_t *index,
-                      float *score)
+static size_t scores(const struct pair *pair, struct test_random *random, uint64_t *index,
+                     float *score)
 {
     size_t count = 0;
     for (size_t i = 0; i < pair->count; i += 1 + (size_t)(test_next(random) % 200)) {
         index[count] = i;
-        score[count++] = fabsf(pair->memory[0][i]) * (float)test_uniform(random);
+        score[count++] = fabsf(pair->residual[0][i]) * (float)test_uniform(random);
     }
     return count;
 }
@@ -97,18 +97,18 @@ static void check(const char *spec, unsigned threads, enum test_kind kind)
     for (uint64_t step = 0; step < 6; step++) {
         const terse_rng_key key = {.seed = 7, .step = step};
         test_fill(&random, kind, gradient, pair.count);
-        for (size_t i = 0; i < pair.count; i++) /* step 4 is a shock: the last k-th says nothing */
+        for (size_t i = 0; i < pair.count; i++) /* step 4: the last threshold is useless */
             gradient[i] *= step == 4 ? 1e-3f : 1;
         for (int m = 0; m < 2; m++)
             for (size_t i = 0; i < pair.count; i++)
-                pair.memory[m][i] = (step == 4 ? 0 : 0.5f * pair.memory[m][i]) + gradient[i];
+                pair.residual[m][i] = (step == 4 ? 0 : 0.5f * pair.residual[m][i]) + gradient[i];
         if (strncmp(spec, "topk", 4) == 0) {
-            const size_t count = patches(&pair, &random, index, score);
+            const size_t count = scores(&pair, &random, index, score);
             for (int i = 0; i < 2; i++)
                 assert_int_equal(terse_codec_set_scores(pair.codec[i], index, score, count), 0);
         }
         show(&pair, &key, &random);
-        said_alike(&pair, &key, step % 2 == 0 && strncmp(spec, "topk", 4) == 0, spec);
+        encoded_alike(&pair, &key, step % 2 == 0 && strncmp(spec, "topk", 4) == 0, spec);
     }
     free(score);
     free(index);
@@ -116,7 +116,7 @@ static void check(const char *spec, unsigned threads, enum test_kind kind)
     pair_free(&pair);
 }
 
-static void what_was_shown_is_said_the_same(void **unused)
+static void a_prescan_does_not_change_payloads(void **unused)
 {
     (void)unused;
     for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++)
@@ -125,8 +125,8 @@ static void what_was_shown_is_said_the_same(void **unused)
                 check(specs[s], threads, (enum test_kind)kind);
 }
 
-/* Notes are of one buffer, shown in order, and good for one time. */
-static void a_prescan_of_something_else_is_not_used(void **unused)
+/* A prescan counts for one buffer, read in order, and for one encode. */
+static void an_invalid_prescan_is_not_used(void **unused)
 {
     const terse_rng_key key = {0};
     struct test_random random = {test_seed()};
@@ -136,28 +136,28 @@ static void a_prescan_of_something_else_is_not_used(void **unused)
         float *const other = test_floats(pair.count);
         for (int turn = 0; turn < 5; turn++) {
             test_fill(&random, TEST_NORMAL, other, pair.count);
-            test_fill(&random, TEST_NORMAL, pair.memory[0], pair.count);
-            memcpy(pair.memory[1], pair.memory[0], pair.count * sizeof(float));
+            test_fill(&random, TEST_NORMAL, pair.residual[0], pair.count);
+            memcpy(pair.residual[1], pair.residual[0], pair.count * sizeof(float));
             if (turn == 1) /* another buffer */
                 tsi_codec_prescan(pair.codec[1], &key, other, 0, pair.count);
             if (turn == 2) /* half of it */
-                tsi_codec_prescan(pair.codec[1], &key, pair.memory[1], 0, pair.count / 2);
+                tsi_codec_prescan(pair.codec[1], &key, pair.residual[1], 0, pair.count / 2);
             if (turn == 3) /* with a gap */
-                tsi_codec_prescan(pair.codec[1], &key, pair.memory[1], 2048, pair.count - 2048);
-            if (turn == 4) { /* and said: for other numbers it is worth nothing */
-                tsi_codec_prescan(pair.codec[1], &key, pair.memory[1], 0, pair.count);
-                said_alike(&pair, &key, 0, specs[s]);
+                tsi_codec_prescan(pair.codec[1], &key, pair.residual[1], 2048, pair.count - 2048);
+            if (turn == 4) { /* used already, then other numbers */
+                tsi_codec_prescan(pair.codec[1], &key, pair.residual[1], 0, pair.count);
+                encoded_alike(&pair, &key, 0, specs[s]);
                 for (size_t i = 0; i < pair.count; i++)
-                    pair.memory[0][i] = pair.memory[1][i] = -other[i];
+                    pair.residual[0][i] = pair.residual[1][i] = -other[i];
             }
-            said_alike(&pair, &key, 0, specs[s]);
+            encoded_alike(&pair, &key, 0, specs[s]);
         }
         free(other);
         pair_free(&pair);
     }
 }
 
-static void what_is_not_finite_is_refused_either_way(void **unused)
+static void non_finite_values_are_refused_with_and_without(void **unused)
 {
     const terse_rng_key key = {0};
     struct test_random random = {test_seed()};
@@ -167,12 +167,12 @@ static void what_is_not_finite_is_refused_either_way(void **unused)
         for (int turn = 0; turn < 3; turn++) {
             for (int i = 0; i < 2; i++) {
                 struct test_random same = random;
-                test_fill(&same, TEST_NORMAL, pair.memory[i], pair.count);
+                test_fill(&same, TEST_NORMAL, pair.residual[i], pair.count);
                 if (turn == 1)
-                    pair.memory[i][pair.count - 3] = NAN;
+                    pair.residual[i][pair.count - 3] = NAN;
             }
             show(&pair, &key, &random);
-            said_alike(&pair, &key, 0, specs[s]);
+            encoded_alike(&pair, &key, 0, specs[s]);
         }
         pair_free(&pair);
     }
@@ -181,9 +181,9 @@ static void what_is_not_finite_is_refused_either_way(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_shown_is_said_the_same),
-        cmocka_unit_test(a_prescan_of_something_else_is_not_used),
-        cmocka_unit_test(what_is_not_finite_is_refused_either_way),
+        cmocka_unit_test(a_prescan_does_not_change_payloads),
+        cmocka_unit_test(an_invalid_prescan_is_not_used),
+        cmocka_unit_test(non_finite_values_are_refused_with_and_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

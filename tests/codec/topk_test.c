@@ -1,4 +1,4 @@
-/* Top-k: exactly k, exactly the right ones, whatever path finds them. The judge is a full sort. */
+/* Top-k selects exactly the k largest on every code path. The reference is a full sort. */
 #include <math.h>
 #include <stdio.h>
 
@@ -27,9 +27,9 @@ static int better(const void *a, const void *b)
     return x->index < y->index ? -1 : 1;
 }
 
-/* Says `in` and compares with the sorted truth; patches may be none. */
-static void check(const float *in, size_t count, double keep, const uint64_t *patched,
-                  const float *score, size_t patch_count, const char *what)
+/* Encodes `in` and compares with the sorted reference; there may be no scores. */
+static void check(const float *in, size_t count, double keep, const uint64_t *scored,
+                  const float *score, size_t score_count, const char *what)
 {
     char spec[64];
     terse_layout *layout = NULL;
@@ -42,35 +42,35 @@ static void check(const float *in, size_t count, double keep, const uint64_t *pa
     assert_int_equal(terse_codec_create(spec, layout, &options, &codec, NULL), TERSE_OK);
     const size_t bound = terse_codec_payload_bound(codec, 0);
     uint8_t *const payload = test_alloc(bound);
-    float *const memory = test_floats(count);
-    float *const said = test_floats(count);
+    float *const residual = test_floats(count);
+    float *const decoded = test_floats(count);
     struct entry *const truth = test_alloc(count * sizeof *truth);
-    memcpy(memory, in, count * sizeof *in);
+    memcpy(residual, in, count * sizeof *in);
     for (size_t i = 0; i < count; i++)
         truth[i] = (struct entry){magnitude_bits(in[i]), i};
-    for (size_t p = 0; p < patch_count; p++) {
+    for (size_t p = 0; p < score_count; p++) {
         const uint32_t bits = magnitude_bits(score[p]);
-        if (bits < truth[patched[p]].score)
-            truth[patched[p]].score = bits;
+        if (bits < truth[scored[p]].score)
+            truth[scored[p]].score = bits;
     }
     qsort(truth, count, sizeof *truth, better);
-    assert_int_equal(terse_codec_set_scores(codec, patched, score, patch_count), TERSE_OK);
-    assert_int_equal(terse_codec_encode_take(codec, 0, &key, memory, payload, bound, &len), 0);
-    assert_int_equal(terse_codec_decode_add(codec, 0, &key, payload, len, said, NULL), 0);
+    assert_int_equal(terse_codec_set_scores(codec, scored, score, score_count), TERSE_OK);
+    assert_int_equal(terse_codec_encode_take(codec, 0, &key, residual, payload, bound, &len), 0);
+    assert_int_equal(terse_codec_decode_add(codec, 0, &key, payload, len, decoded, NULL), 0);
 
     size_t k = (size_t)(keep * (double)count + 1e-6);
     k = k == 0 ? 1 : k;
     for (size_t i = 0; i < k; i++) {
         const size_t at = truth[i].index;
-        if (said[at] != in[at] || memory[at] != 0)
-            fail_msg("%s: element %zu of rank %zu was not said", what, at, i);
+        if (decoded[at] != in[at] || residual[at] != 0)
+            fail_msg("%s: element %zu of rank %zu was not encoded", what, at, i);
     }
     for (size_t i = k; i < count; i++)
-        if (said[truth[i].index] != 0)
-            fail_msg("%s: element %zu of rank %zu was said", what, truth[i].index, i);
+        if (decoded[truth[i].index] != 0)
+            fail_msg("%s: element %zu of rank %zu was encoded", what, truth[i].index, i);
     free(truth);
-    free(said);
-    free(memory);
+    free(decoded);
+    free(residual);
     free(payload);
     terse_codec_destroy(codec);
     terse_layout_destroy(layout);
@@ -93,7 +93,7 @@ static void it_is_exact_for_every_kind_and_size(void **unused)
     }
 }
 
-/* Everything large lies in one place, so that a sample misses it or a list overflows. */
+/* All large elements are in one place, so that a sample misses them or a list overflows. */
 static void it_is_exact_where_a_sample_misleads(void **unused)
 {
     enum { COUNT = 400000 };
@@ -117,38 +117,39 @@ static void it_is_exact_where_a_sample_misleads(void **unused)
     free(in);
 }
 
-/* RegTop-k's use: the elements said last time stand lower this time. */
-static void patches_lower_standings(void **unused)
+/* The case of RegTop-k: elements sent in the last step get lower scores. */
+static void scores_lower_ranks(void **unused)
 {
-    enum { COUNT = 200000, PATCHES = 2000 };
+    enum { COUNT = 200000, SCORES = 2000 };
     float *const in = test_floats(COUNT);
-    uint64_t index[PATCHES];
-    float score[PATCHES];
+    uint64_t index[SCORES];
+    float score[SCORES];
     struct test_random random = {test_seed()};
     (void)unused;
     test_fill(&random, TEST_NORMAL, in, COUNT);
     size_t found = 0;
-    for (size_t i = 0; i < COUNT && found < PATCHES; i++) {
+    for (size_t i = 0; i < COUNT && found < SCORES; i++) {
         if (fabsf(in[i]) < 2.5f)
             continue;
         index[found] = i;
-        score[found] = (float)test_uniform(&random) * 6; /* above the magnitude counts as it */
+        score[found] =
+            (float)test_uniform(&random) * 6; /* a score above the magnitude has no effect */
         found++;
     }
-    check(in, COUNT, 0.01, index, score, found, "patched top");
+    check(in, COUNT, 0.01, index, score, found, "lower scores at the top");
     for (size_t i = 0; i < found; i++)
         score[i] = 0;
-    check(in, COUNT, 0.01, index, score, found, "silenced top");
-    for (size_t i = 0; i < PATCHES; i++) {
+    check(in, COUNT, 0.01, index, score, found, "zero scores at the top");
+    for (size_t i = 0; i < SCORES; i++) {
         index[i] = i * 97;
         score[i] = 0;
     }
-    check(in, COUNT, 0.01, index, score, PATCHES, "silenced anywhere");
-    check(in, 5000, 0.1, index, score, 50, "small and silenced");
+    check(in, COUNT, 0.01, index, score, SCORES, "zero scores anywhere");
+    check(in, 5000, 0.1, index, score, 50, "small, zero scores");
     free(in);
 }
 
-static void bad_patches_are_refused(void **unused)
+static void bad_scores_are_refused(void **unused)
 {
     terse_layout *layout = NULL;
     terse_codec *topk = NULL;
@@ -223,8 +224,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_exact_for_every_kind_and_size),
         cmocka_unit_test(it_is_exact_where_a_sample_misleads),
-        cmocka_unit_test(patches_lower_standings),
-        cmocka_unit_test(bad_patches_are_refused),
+        cmocka_unit_test(scores_lower_ranks),
+        cmocka_unit_test(bad_scores_are_refused),
         cmocka_unit_test(index_bits_are_near_the_information_bound),
         cmocka_unit_test(index_streams_read_back),
     };

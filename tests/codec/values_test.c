@@ -5,9 +5,9 @@
 
 #include "support/support.h"
 
-/* C(in) of a one-tensor codec at (seed, step, worker); `memory` takes, may be NULL. */
+/* Computes C(in) of a one-tensor codec for a random key. `residual` may be NULL. */
 static void compress(const char *spec, const float *in, size_t count, const terse_rng_key *key,
-                     float *said, float *memory)
+                     float *decoded, float *residual)
 {
     terse_layout *layout = NULL;
     terse_codec *codec = NULL;
@@ -18,11 +18,11 @@ static void compress(const char *spec, const float *in, size_t count, const ters
     uint8_t *const payload = test_alloc(bound);
     float *const given = test_floats(count);
     memcpy(given, in, count * sizeof *in);
-    memset(said, 0, count * sizeof *said);
+    memset(decoded, 0, count * sizeof *decoded);
     assert_int_equal(terse_codec_encode_take(codec, 0, key, given, payload, bound, &len), 0);
-    assert_int_equal(terse_codec_decode_add(codec, 0, key, payload, len, said, NULL), 0);
-    if (memory)
-        memcpy(memory, given, count * sizeof *given);
+    assert_int_equal(terse_codec_decode_add(codec, 0, key, payload, len, decoded, NULL), 0);
+    if (residual)
+        memcpy(residual, given, count * sizeof *given);
     free(given);
     free(payload);
     terse_codec_destroy(codec);
@@ -35,28 +35,28 @@ static const terse_rng_key origin = {0};
 static void log_grid_golden_step(void **unused)
 {
     const float u[] = {.8f, -.32f, .11f, .05f};
-    float said[4];
+    float decoded[4];
     float kept[4];
     (void)unused;
-    compress("log:k=2", u, 4, &origin, said, kept);
+    compress("log:k=2", u, 4, &origin, decoded, kept);
     const double expected[] = {.8, -.4, .2, 0};
     const double residual[] = {0, .08, -.09, .05};
     for (size_t i = 0; i < 4; i++) {
-        assert_true(fabs((double)said[i] - expected[i]) < 1e-7);
+        assert_true(fabs((double)decoded[i] - expected[i]) < 1e-7);
         assert_true(fabs((double)kept[i] - residual[i]) < 1e-7);
     }
-    assert_true(said[0] == .8f && kept[0] == 0);
+    assert_true(decoded[0] == .8f && kept[0] == 0);
 }
 
 static void log_grid_ties_go_toward_zero(void **unused)
 {
     const float u[] = {1, .75f, .375f, .125f, .76f, .38f, .126f, -.75f, -.376f};
     const float expected[] = {1, .5f, .25f, 0, 1, .5f, .25f, -.5f, -.5f};
-    float said[9];
+    float decoded[9];
     (void)unused;
-    compress("log:k=2", u, 9, &origin, said, NULL);
+    compress("log:k=2", u, 9, &origin, decoded, NULL);
     for (size_t i = 0; i < 9; i++)
-        assert_true(said[i] == expected[i]);
+        assert_true(decoded[i] == expected[i]);
 }
 
 /* Every value is the nearest point of the grid, for every k, by brute force. */
@@ -64,7 +64,7 @@ static void log_grid_is_nearest(void **unused)
 {
     enum { COUNT = 2000 };
     static float in[COUNT];
-    static float said[COUNT];
+    static float decoded[COUNT];
     struct test_random random = {test_seed()};
     (void)unused;
     for (int k = 0; k <= 14; k++) {
@@ -75,7 +75,7 @@ static void log_grid_is_nearest(void **unused)
             in[i] = (float)(test_normal(&random) * exp2(-10 * test_uniform(&random)));
             largest = fmax(largest, fabs((double)in[i]));
         }
-        compress(spec, in, COUNT, &origin, said, NULL);
+        compress(spec, in, COUNT, &origin, decoded, NULL);
         for (size_t i = 0; i < COUNT; i++) {
             double best = 0;
             for (int j = k; j >= 0; j--) {
@@ -83,7 +83,7 @@ static void log_grid_is_nearest(void **unused)
                 if (fabs(fabs((double)in[i]) - point) < fabs(fabs((double)in[i]) - best))
                     best = point;
             }
-            assert_true(fabs((double)said[i]) == best);
+            assert_true(fabs((double)decoded[i]) == best);
         }
     }
 }
@@ -92,14 +92,14 @@ static void nearest_grid_error_and_ties(void **unused)
 {
     enum { COUNT = 1000 };
     static float in[COUNT];
-    static float said[COUNT];
+    static float decoded[COUNT];
     struct test_random random = {test_seed()};
     (void)unused;
     const float ties[] = {1, .25f, .75f, -.25f, .251f};
-    compress("nearest:k=1", ties, 5, &origin, said, NULL);
+    compress("nearest:k=1", ties, 5, &origin, decoded, NULL);
     const float expected[] = {1, 0, .5f, 0, .5f};
     for (size_t i = 0; i < 5; i++)
-        assert_true(said[i] == expected[i]);
+        assert_true(decoded[i] == expected[i]);
     for (int k = 1; k <= 14; k++) {
         char spec[16];
         double largest = 0;
@@ -107,14 +107,14 @@ static void nearest_grid_error_and_ties(void **unused)
         test_fill(&random, TEST_NORMAL, in, COUNT);
         for (size_t i = 0; i < COUNT; i++)
             largest = fmax(largest, fabs((double)in[i]));
-        compress(spec, in, COUNT, &origin, said, NULL);
+        compress(spec, in, COUNT, &origin, decoded, NULL);
         for (size_t i = 0; i < COUNT; i++)
-            assert_true(fabs((double)said[i] - (double)in[i]) <=
+            assert_true(fabs((double)decoded[i] - (double)in[i]) <=
                         largest * exp2(-(k + 1)) * (1 + 1e-5));
     }
     const float wide[] = {3, -3, .2f};
-    compress("nearest:k=1,range=0.5", wide, 3, &origin, said, NULL);
-    assert_true(said[0] == .5f && said[1] == -.5f && said[2] == .25f);
+    compress("nearest:k=1,range=0.5", wide, 3, &origin, decoded, NULL);
+    assert_true(decoded[0] == .5f && decoded[1] == -.5f && decoded[2] == .25f);
 }
 
 /* The empirical variance of the uniform grid equals (norm/s)^2 sum f(1-f). */
@@ -122,7 +122,7 @@ static void uniform_grid_variance_is_the_formula(void **unused)
 {
     enum { COUNT = 256, DRAWS = 3000 };
     float in[COUNT];
-    float said[COUNT];
+    float decoded[COUNT];
     struct test_random random = {test_seed()};
     (void)unused;
     test_fill(&random, TEST_NORMAL, in, COUNT);
@@ -143,10 +143,10 @@ static void uniform_grid_variance_is_the_formula(void **unused)
             }
             for (uint64_t step = 0; step < DRAWS; step++) {
                 const terse_rng_key key = {.seed = test_seed(), .step = step};
-                compress(spec, in, COUNT, &key, said, NULL);
+                compress(spec, in, COUNT, &key, decoded, NULL);
                 for (size_t i = 0; i < COUNT; i++)
-                    measured += ((double)said[i] - (double)in[i]) *
-                                ((double)said[i] - (double)in[i]) / DRAWS;
+                    measured += ((double)decoded[i] - (double)in[i]) *
+                                ((double)decoded[i] - (double)in[i]) / DRAWS;
             }
             if (fabs(measured / expected - 1) > 0.02)
                 fail_msg("%s: variance %g, formula %g", spec, measured, expected);
@@ -154,48 +154,48 @@ static void uniform_grid_variance_is_the_formula(void **unused)
     }
 }
 
-static void terngrad_says_three_levels(void **unused)
+static void terngrad_has_three_levels(void **unused)
 {
     enum { COUNT = 500 };
     float in[COUNT];
-    float said[COUNT];
+    float decoded[COUNT];
     float largest = 0;
     struct test_random random = {test_seed()};
     (void)unused;
     test_fill(&random, TEST_NORMAL, in, COUNT);
     for (size_t i = 0; i < COUNT; i++)
         largest = fmaxf(largest, fabsf(in[i]));
-    compress("uniform:bits=2,norm=inf", in, COUNT, &origin, said, NULL);
+    compress("uniform:bits=2,norm=inf", in, COUNT, &origin, decoded, NULL);
     for (size_t i = 0; i < COUNT; i++)
-        assert_true(said[i] == 0 || said[i] == copysignf(largest, in[i]));
+        assert_true(decoded[i] == 0 || decoded[i] == copysignf(largest, in[i]));
 }
 
-static void natural_says_neighbouring_powers_of_two(void **unused)
+static void natural_rounds_to_neighbouring_powers_of_two(void **unused)
 {
     enum { COUNT = 4000 };
     static float in[COUNT];
-    static float said[COUNT];
+    static float decoded[COUNT];
     struct test_random random = {test_seed()};
     (void)unused;
     test_fill(&random, TEST_NORMAL, in, COUNT);
     in[0] = 0.25f;
     in[1] = -8;
-    compress("natural", in, COUNT, &origin, said, NULL);
-    assert_true(said[0] == 0.25f && said[1] == -8); /* powers of two are exact */
+    compress("natural", in, COUNT, &origin, decoded, NULL);
+    assert_true(decoded[0] == 0.25f && decoded[1] == -8); /* powers of two are exact */
     for (size_t i = 2; i < COUNT; i++) {
         int exponent;
         (void)frexpf(in[i], &exponent);
         const float upper = copysignf(ldexpf(1, exponent), in[i]);
-        assert_true(said[i] == upper || said[i] == upper / 2);
+        assert_true(decoded[i] == upper || decoded[i] == upper / 2);
     }
 }
 
-/* Workers and steps draw differently; the same key draws alike. */
-static void draws_are_keyed(void **unused)
+/* Workers and steps get different random numbers; the same key gives the same ones. */
+static void random_numbers_are_keyed(void **unused)
 {
     enum { COUNT = 1000 };
     float in[COUNT];
-    float said[4][COUNT];
+    float decoded[4][COUNT];
     struct test_random random = {test_seed()};
     const terse_rng_key keys[] = {
         {.seed = 1, .step = 5, .worker = 0},
@@ -205,19 +205,19 @@ static void draws_are_keyed(void **unused)
     (void)unused;
     test_fill(&random, TEST_NORMAL, in, COUNT);
     for (size_t i = 0; i < 4; i++)
-        compress("uniform:bits=3", in, COUNT, &keys[i], said[i], NULL);
-    assert_true(test_same_bits(said[0], said[1], COUNT));
-    assert_false(test_same_bits(said[0], said[2], COUNT));
-    assert_false(test_same_bits(said[0], said[3], COUNT));
+        compress("uniform:bits=3", in, COUNT, &keys[i], decoded[i], NULL);
+    assert_true(test_same_bits(decoded[0], decoded[1], COUNT));
+    assert_false(test_same_bits(decoded[0], decoded[2], COUNT));
+    assert_false(test_same_bits(decoded[0], decoded[3], COUNT));
 }
 
-/* The block has B elements in a row (wrapping), is shared by workers, is said exactly, and over
+/* The block has B elements in a row (wrapping), is shared by workers, is exact, and over
  * many steps every element is in it with probability B/n. */
 static void random_blocks_cover_evenly(void **unused)
 {
     enum { COUNT = 50, STEPS = 20000 };
     float in[COUNT];
-    float said[COUNT];
+    float decoded[COUNT];
     float other[COUNT];
     double hits[COUNT] = {0};
     int wrapped = 0;
@@ -229,20 +229,20 @@ static void random_blocks_cover_evenly(void **unused)
         const terse_rng_key next = {.seed = test_seed(), .step = step, .worker = 1};
         size_t size = 0;
         size_t starts = 0;
-        compress("block:ratio=7.1", in, COUNT, &key, said, NULL);
+        compress("block:ratio=7.1", in, COUNT, &key, decoded, NULL);
         if (step < 50) {
             compress("block:ratio=7.1", in, COUNT, &next, other, NULL);
-            assert_true(test_same_bits(said, other, COUNT));
+            assert_true(test_same_bits(decoded, other, COUNT));
         }
         for (size_t i = 0; i < COUNT; i++) {
-            assert_true(said[i] == 0 || said[i] == in[i]);
-            size += said[i] != 0;
-            starts += said[i] != 0 && said[(i + COUNT - 1) % COUNT] == 0;
-            hits[i] += said[i] != 0;
+            assert_true(decoded[i] == 0 || decoded[i] == in[i]);
+            size += decoded[i] != 0;
+            starts += decoded[i] != 0 && decoded[(i + COUNT - 1) % COUNT] == 0;
+            hits[i] += decoded[i] != 0;
         }
         assert_int_equal(size, 7);
         assert_int_equal(starts, 1);
-        wrapped += said[0] != 0 && said[COUNT - 1] != 0;
+        wrapped += decoded[0] != 0 && decoded[COUNT - 1] != 0;
     }
     assert_true(wrapped > 0);
     const double expected = STEPS * 7.0 / COUNT;
@@ -250,44 +250,44 @@ static void random_blocks_cover_evenly(void **unused)
         assert_true(fabs(hits[i] - expected) < 5 * sqrt(expected));
 }
 
-static void scaled_sign_says_the_mean_magnitude(void **unused)
+static void scaled_sign_has_the_mean_magnitude(void **unused)
 {
     const float in[] = {1, -2, 3, -6};
-    float said[4];
+    float decoded[4];
     (void)unused;
-    compress("scaled-sign", in, 4, &origin, said, NULL);
+    compress("scaled-sign", in, 4, &origin, decoded, NULL);
     const float expected[] = {3, -3, 3, -3};
-    assert_memory_equal(said, expected, sizeof said);
+    assert_memory_equal(decoded, expected, sizeof decoded);
 }
 
-/* zero=plus says +1 for both zeros; zero=coin is fair. */
+/* zero=plus encodes +1 for both zeros; zero=coin is fair. */
 static void zeros_get_the_sign_asked_for(void **unused)
 {
     enum { COUNT = 10000 };
     static float in[COUNT];
-    static float said[COUNT];
+    static float decoded[COUNT];
     double plus = 0;
     (void)unused;
     for (size_t i = 0; i < COUNT; i++)
         in[i] = i % 2 ? -0.0f : 0.0f;
-    compress("sign", in, COUNT, &origin, said, NULL);
+    compress("sign", in, COUNT, &origin, decoded, NULL);
     for (size_t i = 0; i < COUNT; i++)
-        assert_true(said[i] == 1);
-    compress("sign:zero=coin", in, COUNT, &origin, said, NULL);
+        assert_true(decoded[i] == 1);
+    compress("sign:zero=coin", in, COUNT, &origin, decoded, NULL);
     for (size_t i = 0; i < COUNT; i++)
-        plus += said[i] == 1;
+        plus += decoded[i] == 1;
     assert_true(fabs(plus - COUNT / 2.0) < 5 * sqrt(COUNT) / 2);
 }
 
-/* A matrix of rank r is said exactly after a few steps, and the residual shrinks to nothing. */
+/* A matrix of rank r is exact after a few steps, and the residual goes to zero. */
 static void low_rank_finds_a_matrix_of_that_rank(void **unused)
 {
     enum { ROWS = 40, COLS = 30, RANK = 3 };
     float left[ROWS][RANK];
     float right[RANK][COLS];
     float matrix[ROWS * COLS];
-    float memory[ROWS * COLS] = {0};
-    float said[ROWS * COLS];
+    float residual[ROWS * COLS] = {0};
+    float decoded[ROWS * COLS];
     terse_layout *layout = NULL;
     terse_codec *codec = NULL;
     struct test_random random = {test_seed()};
@@ -306,23 +306,23 @@ static void low_rank_finds_a_matrix_of_that_rank(void **unused)
     assert_int_equal(terse_codec_create("low-rank:rank=3", layout, NULL, &codec, NULL), TERSE_OK);
     double kept = 0;
     double given = 0;
-    memcpy(memory, matrix, sizeof memory);
-    memset(said, 0, sizeof said);
+    memcpy(residual, matrix, sizeof residual);
+    memset(decoded, 0, sizeof decoded);
     for (uint32_t pass = 0; pass < 2; pass++) {
         size_t len;
         assert_int_equal(
-            terse_codec_encode_take(codec, pass, &origin, memory, payload, sizeof payload, &len),
+            terse_codec_encode_take(codec, pass, &origin, residual, payload, sizeof payload, &len),
             TERSE_OK);
-        assert_int_equal(terse_codec_decode_add(codec, pass, &origin, payload, len, said, NULL),
+        assert_int_equal(terse_codec_decode_add(codec, pass, &origin, payload, len, decoded, NULL),
                          TERSE_OK);
     }
     for (size_t i = 0; i < (size_t)ROWS * COLS; i++) {
-        kept += (double)memory[i] * (double)memory[i];
+        kept += (double)residual[i] * (double)residual[i];
         given += (double)matrix[i] * (double)matrix[i];
     }
     assert_true(kept < 1e-9 * given);
     size_t len;
-    assert_int_equal(terse_codec_encode(codec, 2, &origin, memory, payload, sizeof payload, &len),
+    assert_int_equal(terse_codec_encode(codec, 2, &origin, residual, payload, sizeof payload, &len),
                      TERSE_BAD_ARGUMENT);
     terse_codec_destroy(codec);
     terse_layout_destroy(layout);
@@ -370,7 +370,7 @@ static void too_large_for_the_format_is_a_status(void **unused)
     };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        float memory[] = {1, cases[i].value, cases[i].value, 2};
+        float residual[] = {1, cases[i].value, cases[i].value, 2};
         const float before[] = {1, cases[i].value, cases[i].value, 2};
         uint8_t payload[64];
         terse_layout *layout = NULL;
@@ -379,12 +379,12 @@ static void too_large_for_the_format_is_a_status(void **unused)
         assert_int_equal(terse_layout_vector(4, &layout), TERSE_OK);
         assert_int_equal(terse_codec_create(cases[i].spec, layout, NULL, &codec, NULL), TERSE_OK);
         const terse_status status =
-            terse_codec_encode_take(codec, 0, &origin, memory, payload, sizeof payload, &len);
+            terse_codec_encode_take(codec, 0, &origin, residual, payload, sizeof payload, &len);
         if (status != cases[i].status)
             fail_msg("%s with %g: %s", cases[i].spec, (double)cases[i].value,
                      terse_status_text(status));
         if (status != TERSE_OK)
-            assert_memory_equal(memory, before, sizeof memory);
+            assert_memory_equal(residual, before, sizeof residual);
         terse_codec_destroy(codec);
         terse_layout_destroy(layout);
     }
@@ -398,11 +398,11 @@ int main(void)
         cmocka_unit_test(log_grid_is_nearest),
         cmocka_unit_test(nearest_grid_error_and_ties),
         cmocka_unit_test(uniform_grid_variance_is_the_formula),
-        cmocka_unit_test(terngrad_says_three_levels),
-        cmocka_unit_test(natural_says_neighbouring_powers_of_two),
-        cmocka_unit_test(draws_are_keyed),
+        cmocka_unit_test(terngrad_has_three_levels),
+        cmocka_unit_test(natural_rounds_to_neighbouring_powers_of_two),
+        cmocka_unit_test(random_numbers_are_keyed),
         cmocka_unit_test(random_blocks_cover_evenly),
-        cmocka_unit_test(scaled_sign_says_the_mean_magnitude),
+        cmocka_unit_test(scaled_sign_has_the_mean_magnitude),
         cmocka_unit_test(zeros_get_the_sign_asked_for),
         cmocka_unit_test(low_rank_finds_a_matrix_of_that_rank),
         cmocka_unit_test(low_rank_passes_come_in_order),

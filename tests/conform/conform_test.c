@@ -1,5 +1,6 @@
-/* One suite over every codec of the registry: what codec.h promises, for every spec below, every
- * kind of input, one and several threads. A codec that is not listed here fails the first test. */
+/* One suite for every codec of the registry. It tests the promises of codec.h for every spec below,
+ * every kind of input, one and several threads. A codec that is not listed here fails the first
+ * test. */
 #include <math.h>
 #include <stdio.h>
 
@@ -50,8 +51,8 @@ struct bench {
     uint8_t *payload[2]; /* by pass */
     size_t len[2];
     float *in;
-    float *memory;
-    float *said;
+    float *residual;
+    float *decoded;
 };
 
 static const terse_rng_key key = {.seed = 7, .step = 3, .worker = 2};
@@ -68,8 +69,8 @@ static struct bench bench_new(const char *spec, uint32_t threads)
     for (uint32_t pass = 0; pass < b.about.passes; pass++)
         b.payload[pass] = test_alloc(terse_codec_payload_bound(b.codec, pass));
     b.in = test_floats(b.count);
-    b.memory = test_floats(b.count);
-    b.said = test_floats(b.count);
+    b.residual = test_floats(b.count);
+    b.decoded = test_floats(b.count);
     return b;
 }
 
@@ -80,24 +81,25 @@ static void bench_free(struct bench *b)
     free(b->payload[0]);
     free(b->payload[1]);
     free(b->in);
-    free(b->memory);
-    free(b->said);
+    free(b->residual);
+    free(b->decoded);
 }
 
-/* Says `memory` (taking) and hears it into `said`, all passes, as a group of one worker. */
-static void speak(struct bench *b)
+/* Encodes and takes `residual`, and decodes into `decoded`, in all passes, as a group of one
+ * worker. */
+static void round_trip(struct bench *b)
 {
     terse_fault fault = {0};
-    memset(b->said, 0, b->count * sizeof *b->said);
+    memset(b->decoded, 0, b->count * sizeof *b->decoded);
     for (uint32_t pass = 0; pass < b->about.passes; pass++) {
         const size_t bound = terse_codec_payload_bound(b->codec, pass);
-        assert_int_equal(terse_codec_encode_take(b->codec, pass, &key, b->memory, b->payload[pass],
-                                                 bound, &b->len[pass]),
+        assert_int_equal(terse_codec_encode_take(b->codec, pass, &key, b->residual,
+                                                 b->payload[pass], bound, &b->len[pass]),
                          TERSE_OK);
         assert_true(b->len[pass] <= bound);
         if (b->about.traits & TERSE_CODEC_FIXED_LEN)
             assert_int_equal(b->len[pass], bound);
-        if (terse_codec_decode_add(b->codec, pass, &key, b->payload[pass], b->len[pass], b->said,
+        if (terse_codec_decode_add(b->codec, pass, &key, b->payload[pass], b->len[pass], b->decoded,
                                    &fault) != TERSE_OK)
             fail_msg("%s: own payload refused at %llu: %s", terse_codec_spec(b->codec),
                      (unsigned long long)fault.offset, fault.text);
@@ -108,7 +110,7 @@ static void fill(struct bench *b, enum test_kind kind, uint64_t salt)
 {
     struct test_random random = {test_seed() * 1000 + salt};
     test_fill(&random, kind, b->in, b->count);
-    memcpy(b->memory, b->in, b->count * sizeof *b->in);
+    memcpy(b->residual, b->in, b->count * sizeof *b->in);
 }
 
 static void every_codec_is_in_this_suite(void **unused)
@@ -130,25 +132,25 @@ static void every_codec_is_in_this_suite(void **unused)
     assert_true(listed >= 12);
 }
 
-/* said + kept = given: bit for bit where the codec selects (up to the sign of zero), to one
+/* decoded + residual = input: bit for bit where the codec selects (up to the sign of zero), to one
  * rounding of the larger of the two where it quantizes. */
-static void said_plus_kept_is_given(void **unused)
+static void decoded_plus_residual_is_input(void **unused)
 {
     (void)unused;
     for (size_t s = 0; s < SPECS; s++) {
         struct bench b = bench_new(specs[s], 1);
         for (enum test_kind kind = 0; kind < TEST_KINDS; kind++) {
             fill(&b, kind, s);
-            speak(&b);
+            round_trip(&b);
             for (size_t i = 0; i < b.count; i++) {
-                const double sum = (double)b.said[i] + (double)b.memory[i];
+                const double sum = (double)b.decoded[i] + (double)b.residual[i];
                 const double off = fabs(sum - (double)b.in[i]);
-                const double larger = fmax(fabs((double)b.said[i]), fabs((double)b.memory[i]));
+                const double larger = fmax(fabs((double)b.decoded[i]), fabs((double)b.residual[i]));
                 const double slack =
                     b.about.traits & TERSE_CODEC_SELECTING ? 0 : larger * 0x1p-23 + 0x1p-149;
                 if (!(off <= slack))
-                    fail_msg("%s, %s, element %zu: said %.9g kept %.9g given %.9g", specs[s],
-                             test_kind_names[kind], i, (double)b.said[i], (double)b.memory[i],
+                    fail_msg("%s, %s, element %zu: decoded %.9g residual %.9g input %.9g", specs[s],
+                             test_kind_names[kind], i, (double)b.decoded[i], (double)b.residual[i],
                              (double)b.in[i]);
             }
         }
@@ -156,8 +158,8 @@ static void said_plus_kept_is_given(void **unused)
     }
 }
 
-/* A selecting codec keeps nothing of what it says and says nothing of what it keeps (f16 values
- * keep their rounding). */
+/* A selecting codec encodes an element whole or not at all (f16 values leave their rounding
+ * error). */
 static void selecting_is_all_or_nothing(void **unused)
 {
     (void)unused;
@@ -165,41 +167,42 @@ static void selecting_is_all_or_nothing(void **unused)
         struct bench b = bench_new(specs[s], 1);
         if (b.about.traits & TERSE_CODEC_SELECTING && !strstr(specs[s], "f16")) {
             fill(&b, TEST_NORMAL, s);
-            speak(&b);
+            round_trip(&b);
             for (size_t i = 0; i < b.count; i++)
-                assert_true(b.said[i] == 0 || b.memory[i] == 0);
+                assert_true(b.decoded[i] == 0 || b.residual[i] == 0);
         }
         bench_free(&b);
     }
 }
 
-static void encode_says_what_encode_take_says(void **unused)
+static void encode_and_encode_take_give_the_same_payload(void **unused)
 {
     (void)unused;
     for (size_t s = 0; s < SPECS; s++) {
         struct bench taking = bench_new(specs[s], 1);
-        struct bench saying = bench_new(specs[s], 1);
+        struct bench reading = bench_new(specs[s], 1);
         fill(&taking, TEST_HEAVY, s);
-        fill(&saying, TEST_HEAVY, s);
-        speak(&taking);
-        for (uint32_t pass = 0; pass < saying.about.passes; pass++) {
-            const size_t bound = terse_codec_payload_bound(saying.codec, pass);
-            assert_int_equal(terse_codec_encode(saying.codec, pass, &key, saying.in,
-                                                saying.payload[pass], bound, &saying.len[pass]),
+        fill(&reading, TEST_HEAVY, s);
+        round_trip(&taking);
+        for (uint32_t pass = 0; pass < reading.about.passes; pass++) {
+            const size_t bound = terse_codec_payload_bound(reading.codec, pass);
+            assert_int_equal(terse_codec_encode(reading.codec, pass, &key, reading.in,
+                                                reading.payload[pass], bound, &reading.len[pass]),
                              TERSE_OK);
-            assert_int_equal(saying.len[pass], taking.len[pass]);
-            assert_memory_equal(saying.payload[pass], taking.payload[pass], taking.len[pass]);
-            assert_int_equal(terse_codec_decode_add(saying.codec, pass, &key, saying.payload[pass],
-                                                    saying.len[pass], saying.said, NULL),
+            assert_int_equal(reading.len[pass], taking.len[pass]);
+            assert_memory_equal(reading.payload[pass], taking.payload[pass], taking.len[pass]);
+            assert_int_equal(terse_codec_decode_add(reading.codec, pass, &key,
+                                                    reading.payload[pass], reading.len[pass],
+                                                    reading.decoded, NULL),
                              TERSE_OK);
         }
-        assert_true(test_same_bits(saying.in, saying.memory, saying.count));
+        assert_true(test_same_bits(reading.in, reading.residual, reading.count));
         bench_free(&taking);
-        bench_free(&saying);
+        bench_free(&reading);
     }
 }
 
-/* Same bytes, same residual, same decode: whatever the threads and whatever the kernel set. */
+/* Bytes, residual and decoded values do not depend on threads or kernel set. */
 static void threads_and_kernel_sets_change_nothing(void **unused)
 {
     (void)unused;
@@ -208,7 +211,7 @@ static void threads_and_kernel_sets_change_nothing(void **unused)
             assert_int_equal(terse_kernel_set_select("ref", NULL), TERSE_OK);
             struct bench ref = bench_new(specs[s], 1);
             fill(&ref, kind, s);
-            speak(&ref);
+            round_trip(&ref);
             terse_kernel_set_about set;
             for (uint32_t l = 0; terse_kernel_set_list(l, &set) == TERSE_OK; l++) {
                 if (!set.supported)
@@ -217,15 +220,15 @@ static void threads_and_kernel_sets_change_nothing(void **unused)
                 for (uint32_t threads = 1; threads <= 3; threads++) {
                     struct bench b = bench_new(specs[s], threads);
                     fill(&b, kind, s);
-                    speak(&b);
+                    round_trip(&b);
                     for (uint32_t pass = 0; pass < b.about.passes; pass++) {
                         assert_int_equal(b.len[pass], ref.len[pass]);
                         if (memcmp(b.payload[pass], ref.payload[pass], b.len[pass]) != 0)
                             fail_msg("%s, %s, set %s, %u threads: other bytes", specs[s],
                                      test_kind_names[kind], set.name, threads);
                     }
-                    assert_true(test_same_bits(b.memory, ref.memory, b.count));
-                    assert_true(test_same_bits(b.said, ref.said, b.count));
+                    assert_true(test_same_bits(b.residual, ref.residual, b.count));
+                    assert_true(test_same_bits(b.decoded, ref.decoded, b.count));
                     bench_free(&b);
                 }
             }
@@ -235,9 +238,9 @@ static void threads_and_kernel_sets_change_nothing(void **unused)
     assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
 }
 
-/* Contractive: |x - C(x)| <= |x| for every input, and strictly on average over steps with memory:
- * the residual of a repeated gradient stays bounded. */
-static void contractive_memory_stays_bounded(void **unused)
+/* Contractive: |x - C(x)| <= |x| for every input, and strictly on average over steps with error
+ * feedback: the residual of a repeated gradient stays bounded. */
+static void contractive_residual_stays_bounded(void **unused)
 {
     (void)unused;
     for (size_t s = 0; s < SPECS; s++) {
@@ -245,12 +248,12 @@ static void contractive_memory_stays_bounded(void **unused)
         if (b.about.traits & TERSE_CODEC_CONTRACTIVE) {
             for (enum test_kind kind = 0; kind < TEST_KINDS; kind++) {
                 fill(&b, kind, s);
-                speak(&b);
+                round_trip(&b);
                 double given = 0;
                 double kept = 0;
                 for (size_t i = 0; i < b.count; i++) {
                     given += (double)b.in[i] * (double)b.in[i];
-                    kept += (double)b.memory[i] * (double)b.memory[i];
+                    kept += (double)b.residual[i] * (double)b.residual[i];
                 }
                 if (!(kept <= given * (1 + 1e-6)))
                     fail_msg("%s, %s: kept %g of %g", specs[s], test_kind_names[kind], kept, given);
@@ -260,7 +263,7 @@ static void contractive_memory_stays_bounded(void **unused)
     }
 }
 
-/* Unbiased: the mean of many draws of one element lies within five standard errors of it. */
+/* Unbiased: the mean of many encodings of one element is within five standard errors of it. */
 static void unbiased_codecs_are_right_on_average(void **unused)
 {
     enum { COUNT = 64, DRAWS = 4000 };
@@ -281,13 +284,14 @@ static void unbiased_codecs_are_right_on_average(void **unused)
         test_fill(&random, TEST_NORMAL, in, COUNT);
         for (uint64_t step = 0; about.traits & TERSE_CODEC_UNBIASED && step < DRAWS; step++) {
             const terse_rng_key here = {.seed = test_seed(), .step = step};
-            float said[COUNT] = {0};
+            float decoded[COUNT] = {0};
             size_t len;
             assert_int_equal(terse_codec_encode(codec, 0, &here, in, payload, bound, &len), 0);
-            assert_int_equal(terse_codec_decode_add(codec, 0, &here, payload, len, said, NULL), 0);
+            assert_int_equal(terse_codec_decode_add(codec, 0, &here, payload, len, decoded, NULL),
+                             0);
             for (size_t i = 0; i < COUNT; i++) {
-                sum[i] += (double)said[i];
-                squares[i] += (double)said[i] * (double)said[i];
+                sum[i] += (double)decoded[i];
+                squares[i] += (double)decoded[i] * (double)decoded[i];
             }
         }
         for (size_t i = 0; about.traits & TERSE_CODEC_UNBIASED && i < COUNT; i++) {
@@ -314,15 +318,15 @@ static void additive_payloads_add_up(void **unused)
         struct bench both = bench_new(specs[s], 1);
         struct test_random random = {test_seed() + s};
         for (size_t i = 0; i < a.count; i++) {
-            a.memory[i] = (float)((int)(test_next(&random) % 201) - 100);
-            b.memory[i] = (float)((int)(test_next(&random) % 201) - 100);
-            both.memory[i] = a.memory[i] + b.memory[i];
+            a.residual[i] = (float)((int)(test_next(&random) % 201) - 100);
+            b.residual[i] = (float)((int)(test_next(&random) % 201) - 100);
+            both.residual[i] = a.residual[i] + b.residual[i];
         }
         if (a.about.traits & TERSE_CODEC_ADDITIVE) {
             const size_t bound = terse_codec_payload_bound(a.codec, 0);
             struct bench *const all[] = {&a, &b, &both};
             for (size_t i = 0; i < 3; i++)
-                assert_int_equal(terse_codec_encode(all[i]->codec, 0, &key, all[i]->memory,
+                assert_int_equal(terse_codec_encode(all[i]->codec, 0, &key, all[i]->residual,
                                                     all[i]->payload[0], bound, &all[i]->len[0]),
                                  TERSE_OK);
             for (size_t at = 0; at < a.len[0]; at += sizeof(float)) {
@@ -339,8 +343,8 @@ static void additive_payloads_add_up(void **unused)
     }
 }
 
-/* NaN or infinity anywhere that is said: a status, and the memory is as it was, bit for bit. */
-static void what_is_not_finite_is_refused_and_nothing_is_lost(void **unused)
+/* NaN or infinity in an encoded element is a status, and the residual is unchanged, bit for bit. */
+static void non_finite_input_is_refused_and_nothing_is_lost(void **unused)
 {
     static const float poison[] = {NAN, INFINITY, -INFINITY};
     (void)unused;
@@ -354,19 +358,19 @@ static void what_is_not_finite_is_refused_and_nothing_is_lost(void **unused)
             const size_t spots[] = {0,           539,         618,
                                     b.count / 2, b.count - 1, test_next(&random) % b.count};
             for (size_t k = 0; k < sizeof spots / sizeof spots[0]; k++) {
-                memcpy(b.memory, b.in, b.count * sizeof *b.in);
-                b.memory[spots[k]] = poison[p];
+                memcpy(b.residual, b.in, b.count * sizeof *b.in);
+                b.residual[spots[k]] = poison[p];
                 float *const before = test_floats(b.count);
-                memcpy(before, b.memory, b.count * sizeof *before);
+                memcpy(before, b.residual, b.count * sizeof *before);
                 terse_status status = TERSE_OK;
                 for (uint32_t pass = 0; pass < b.about.passes && status == TERSE_OK; pass++) {
                     const size_t bound = terse_codec_payload_bound(b.codec, pass);
-                    status = terse_codec_encode_take(b.codec, pass, &key, b.memory, b.payload[pass],
-                                                     bound, &b.len[pass]);
+                    status = terse_codec_encode_take(b.codec, pass, &key, b.residual,
+                                                     b.payload[pass], bound, &b.len[pass]);
                     if (status == TERSE_OK)
                         assert_int_equal(terse_codec_decode_add(b.codec, pass, &key,
                                                                 b.payload[pass], b.len[pass],
-                                                                b.said, NULL),
+                                                                b.decoded, NULL),
                                          TERSE_OK);
                 }
                 if (looks_at_all)
@@ -378,10 +382,10 @@ static void what_is_not_finite_is_refused_and_nothing_is_lost(void **unused)
                 for (size_t i = 0; status != TERSE_OK && i < b.count; i++) {
                     if (i == spots[k])
                         continue;
-                    const float off = fabsf(b.memory[i] - before[i]);
+                    const float off = fabsf(b.residual[i] - before[i]);
                     if (!(off <= (exact ? 0 : fabsf(before[i]) * 1e-5f + 1e-4f)))
                         fail_msg("%s: element %zu was %g, is %g", specs[s], i, (double)before[i],
-                                 (double)b.memory[i]);
+                                 (double)b.residual[i]);
                 }
                 free(before);
             }
@@ -390,7 +394,7 @@ static void what_is_not_finite_is_refused_and_nothing_is_lost(void **unused)
     }
 }
 
-/* Nothing to say for ever: zeros stay zeros, and no codec fails. */
+/* A gradient of zeros stays zeros, and no codec fails. */
 static void zeros_stay_zeros(void **unused)
 {
     (void)unused;
@@ -399,16 +403,16 @@ static void zeros_stay_zeros(void **unused)
         if (strncmp(specs[s], "sign", 4) != 0) {
             fill(&b, TEST_ZERO, 0);
             for (int step = 0; step < 3; step++)
-                speak(&b);
+                round_trip(&b);
             for (size_t i = 0; i < b.count; i++)
-                assert_true(b.said[i] == 0 && b.memory[i] == 0);
+                assert_true(b.decoded[i] == 0 && b.residual[i] == 0);
         }
         bench_free(&b);
     }
 }
 
-/* Truncations and a growing number of bit flips of a payload: each is refused or decodes inside the
- * output; asan and the allocation's end watch the borders. */
+/* Truncations and a growing number of bit flips of a payload: each is refused or decodes within the
+ * output; asan and the end of the allocation detect other accesses. */
 static void damaged_payloads_do_no_harm(void **unused)
 {
     (void)unused;
@@ -417,21 +421,22 @@ static void damaged_payloads_do_no_harm(void **unused)
         const uint32_t last = b.about.passes - 1;
         struct test_random random = {test_seed() + s};
         fill(&b, TEST_NORMAL, s);
-        speak(&b);
+        round_trip(&b);
         for (int i = 0; i < 60; i++) {
             const size_t len = test_next(&random) % b.len[last];
             uint8_t *const cut = malloc(len ? len : 1);
             assert_non_null(cut);
             memcpy(cut, b.payload[last], len);
             terse_fault fault = {0};
-            assert_int_equal(terse_codec_decode_add(b.codec, last, &key, cut, len, b.said, &fault),
-                             TERSE_BAD_FRAME);
+            assert_int_equal(
+                terse_codec_decode_add(b.codec, last, &key, cut, len, b.decoded, &fault),
+                TERSE_BAD_FRAME);
             assert_true(fault.offset <= len && fault.text[0] != '\0');
             free(cut);
             const size_t at = test_next(&random) % b.len[last];
             b.payload[last][at] ^= (uint8_t)(1u << test_next(&random) % 8);
             const terse_status status = terse_codec_decode_add(b.codec, last, &key, b.payload[last],
-                                                               b.len[last], b.said, &fault);
+                                                               b.len[last], b.decoded, &fault);
             assert_true(status == TERSE_OK || status == TERSE_BAD_FRAME);
         }
         bench_free(&b);
@@ -462,14 +467,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_codec_is_in_this_suite),
-        cmocka_unit_test(said_plus_kept_is_given),
+        cmocka_unit_test(decoded_plus_residual_is_input),
         cmocka_unit_test(selecting_is_all_or_nothing),
-        cmocka_unit_test(encode_says_what_encode_take_says),
+        cmocka_unit_test(encode_and_encode_take_give_the_same_payload),
         cmocka_unit_test(threads_and_kernel_sets_change_nothing),
-        cmocka_unit_test(contractive_memory_stays_bounded),
+        cmocka_unit_test(contractive_residual_stays_bounded),
         cmocka_unit_test(unbiased_codecs_are_right_on_average),
         cmocka_unit_test(additive_payloads_add_up),
-        cmocka_unit_test(what_is_not_finite_is_refused_and_nothing_is_lost),
+        cmocka_unit_test(non_finite_input_is_refused_and_nothing_is_lost),
         cmocka_unit_test(zeros_stay_zeros),
         cmocka_unit_test(damaged_payloads_do_no_harm),
         cmocka_unit_test(a_spec_survives_text_and_bytes),

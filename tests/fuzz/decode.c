@@ -1,10 +1,10 @@
-/* The door for payloads: every codec's decode_add, on raw bytes. */
+/* Fuzzes payloads: every codec's decode_add, on raw bytes. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/subject.h"
 
-/* The payload in an allocation of its own, so that a sanitizer sees what is read behind it. */
+/* The payload has an allocation of its own, so that a sanitizer detects reads behind it. */
 static void decode(struct fuzz_subject *subject, uint32_t pass, const uint8_t *bytes, size_t len,
                    float *out)
 {
@@ -16,7 +16,7 @@ static void decode(struct fuzz_subject *subject, uint32_t pass, const uint8_t *b
         terse_codec_decode_add(subject->codec, pass, &subject->key, payload, len, out, &fault);
     if (status == TERSE_BAD_FRAME)
         FUZZ_CHECK(fault.offset <= len && fault.text[0]);
-    else /* the second pass without the first is the caller's mistake */
+    else /* pass 1 without pass 0 is a wrong call */
         FUZZ_CHECK(status == TERSE_OK || (status == TERSE_BAD_ARGUMENT && pass > 0));
     free(payload);
 }
@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     memset(out, 0, subject.count * sizeof *out);
     size_t at = 0;
     for (uint32_t pass = 0; pass < subject.about.passes; pass++) {
-        /* Half of the inputs have the right length, so that more than the length is tried. */
+        /* Half of the inputs get the right length, so that later checks are reached. */
         const size_t left = subject.rest_len - at;
         const size_t bound = terse_codec_payload_bound(subject.codec, pass);
         const size_t part = subject.raw && bound < left ? bound : left;

@@ -1,5 +1,5 @@
-/* The door for bytes: open, then layout, codec and decode as a reader of files would. What opens is
- * canonical: sealed again it is the same bytes. */
+/* Fuzzes frames: open, then layout, codec and decode, like a reader of files. A frame that opens is
+ * canonical: sealed again it has the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +11,7 @@
     UINT64_C(65536) /* a reader's own limit: a few bytes may describe 2^40 elements \
                      */
 
-/* Makes layout hash and checksum fit where the lengths allow it: no fuzzer finds them. */
+/* Recomputes layout hash and checksum where the lengths allow it: a fuzzer cannot find them. */
 static void repair(uint8_t *frame, size_t len)
 {
     if (len < 88)

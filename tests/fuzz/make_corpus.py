@@ -2,7 +2,7 @@
 """make_corpus.py OUT: writes the seed inputs of the fuzz targets into OUT/TARGET/.
 
 The frames are the golden ones. The others follow tests/fuzz/subject.h: every codec, with
-parameters, on tensors of several shapes.
+options, on tensors of several shapes.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ import make_runs  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
-# number in the registry, name, parameter bytes as in a frame
+# number in the registry, name, option bytes as in a frame
 CODECS = [
     (0, "f32", b""),
     (1, "f16", b""),

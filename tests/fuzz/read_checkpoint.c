@@ -1,5 +1,5 @@
-/* The door for checkpoints, as they are and with a checksum that fits, so that the rules behind it
- * are reached. What is taken is found by name and worker, and lies within the file. */
+/* Fuzzes checkpoints, unchanged and with a valid checksum, so that the rules behind it are reached.
+ * Accepted tensors are found by name and worker, and are within the file. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* The door for CIFAR batches. What is taken are whole records with labels of the set. */
+/* Fuzzes CIFAR batches. Accepted records are whole and have labels of the set. */
 #include "data/read.h"
 #include "fuzz/subject.h"
 

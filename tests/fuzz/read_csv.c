@@ -1,4 +1,4 @@
-/* The door for CSV text. What is taken can be tokenised, and ids stay in their buckets. */
+/* Fuzzes CSV text. Accepted text can be tokenised, and ids stay in their buckets. */
 #include <stdlib.h>
 
 #include "data/read.h"

@@ -1,4 +1,4 @@
-/* The door for .gz files. What comes out is at most what deflate can make of the input. */
+/* Fuzzes .gz files. The output is at most as long as deflate allows for the input. */
 #include <stdlib.h>
 
 #include "files/file.h"

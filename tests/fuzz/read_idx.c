@@ -1,4 +1,4 @@
-/* The door for IDX files. What is taken fills the file exactly. */
+/* Fuzzes IDX files. Accepted data fill the file exactly. */
 #include "data/read.h"
 #include "fuzz/subject.h"
 

@@ -1,4 +1,4 @@
-/* The door for libsvm text. What is taken has ascending columns below the number of features. */
+/* Fuzzes libsvm text. Accepted rows have ascending columns below the number of features. */
 #include <math.h>
 
 #include "data/read.h"

@@ -1,4 +1,4 @@
-/* The door for JSON lines. What is good is a prefix of whole lines, and reads the same again. */
+/* Fuzzes JSON lines. The accepted part is a prefix of whole lines, and parses the same again. */
 #include "files/lines.h"
 #include "fuzz/subject.h"
 

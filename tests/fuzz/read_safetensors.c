@@ -1,4 +1,4 @@
-/* The door for safetensors files. What is taken lies within the file and is found by its name. */
+/* Fuzzes safetensors files. Accepted tensors are within the file and are found by name. */
 #include <string.h>
 
 #include "files/safetensors.h"

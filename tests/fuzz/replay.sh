@@ -1,6 +1,6 @@
 #!/bin/sh
 # replay.sh TARGET PYTHON FOLDER PROGRAM: makes the seed corpus of a fuzz target and replays it,
-# together with the inputs of tests/fuzz/found/TARGET that once broke something.
+# together with the inputs of tests/fuzz/found/TARGET that once failed.
 set -eu
 target=$1 python=$2 folder=$3 program=$4
 here=$(dirname "$0")

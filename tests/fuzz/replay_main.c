@@ -1,5 +1,5 @@
-/* replay FILE...: runs a fuzz target on files, without a fuzzer: the corpus as a regression test
- * for any compiler. */
+/* replay FILE...: runs a fuzz target on files without a fuzzer, so that the corpus is a regression
+ * test with any compiler. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,15 +1,15 @@
-/* The reference kernel set against the best one: same status, same bytes, same residual, same
- * decode. */
+/* Compares the reference kernel set with the best one: status, bytes, residual and decoded floats.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/subject.h"
 
-/* What a kernel set makes of the floats, and of the bytes taken as a payload. */
+/* The results of a kernel set for the floats, and for the bytes as a payload. */
 struct outcome {
-    terse_status said[2]; /* per pass */
-    terse_status heard[2];
+    terse_status encoded[2]; /* per pass */
+    terse_status decoded[2];
     terse_status raw;
     uint8_t *payload[2];
     size_t len[2];
@@ -23,12 +23,12 @@ static void run_rounds(struct fuzz_subject *subject, struct outcome *outcome)
     for (uint32_t pass = 0; pass < subject->about.passes; pass++) {
         const size_t bound = terse_codec_payload_bound(subject->codec, pass);
         outcome->payload[pass] = fuzz_room(bound);
-        outcome->said[pass] =
+        outcome->encoded[pass] =
             terse_codec_encode_take(subject->codec, pass, &subject->key, outcome->kept,
                                     outcome->payload[pass], bound, &outcome->len[pass]);
-        if (outcome->said[pass] != TERSE_OK)
+        if (outcome->encoded[pass] != TERSE_OK)
             return;
-        outcome->heard[pass] =
+        outcome->decoded[pass] =
             terse_codec_decode_add(subject->codec, pass, &subject->key, outcome->payload[pass],
                                    outcome->len[pass], outcome->sum, NULL);
     }
@@ -61,7 +61,7 @@ static void free_outcome(struct outcome *outcome)
     free(outcome->raw_sum);
 }
 
-/* Bit for bit; a NaN that comes out of arithmetic may carry any payload. */
+/* Equal bit for bit; a NaN from arithmetic may have any payload bits. */
 static void check_floats(const float *a, const float *b, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -71,8 +71,8 @@ static void check_floats(const float *a, const float *b, size_t count)
 static void compare(const struct outcome *a, const struct outcome *b, size_t count)
 {
     for (int pass = 0; pass < 2; pass++) {
-        FUZZ_CHECK(a->said[pass] == b->said[pass]);
-        FUZZ_CHECK(a->heard[pass] == b->heard[pass]);
+        FUZZ_CHECK(a->encoded[pass] == b->encoded[pass]);
+        FUZZ_CHECK(a->decoded[pass] == b->decoded[pass]);
         FUZZ_CHECK(a->len[pass] == b->len[pass]);
         if (a->len[pass] > 0)
             FUZZ_CHECK(memcmp(a->payload[pass], b->payload[pass], a->len[pass]) == 0);

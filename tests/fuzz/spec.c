@@ -1,5 +1,5 @@
-/* The door for specs of codecs and of methods. A spec that is taken has a complete form, which
- * gives the same. */
+/* Fuzzes specs of codecs and methods. An accepted spec has a complete form with the same meaning.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,8 +27,8 @@ static void check_complete(const terse_codec *codec, const terse_layout *layout)
     terse_codec_destroy(opened);
 }
 
-/* A method's spec that is taken makes a method of one worker, or says why this layout or the
- * missing number of steps is not for it; its complete form makes the same. */
+/* An accepted spec creates a method of one worker, or is refused for this layout or for the missing
+ * number of steps; its complete form gives the same. */
 static void check_method(const char *text, const terse_layout *layout)
 {
     float weights[10] = {0};

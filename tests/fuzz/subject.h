@@ -1,10 +1,10 @@
-/* What the fuzz targets share: a layout, a codec and floats, made from arbitrary bytes.
+/* The subject of a fuzz target: a layout, a codec and floats, made from arbitrary bytes.
  *
  *  byte  0      which codec of the registry
  *        1, 2   rows and columns of the first tensor (0..63); a second is empty, a third a vector
- *        3      bit 0: floats as they come, else made finite; the rest: the worker
+ *        3      bit 0: floats unchanged, else made finite; the other bits: the worker
  *        4..11  seed and step, 32 bits each
- *        12..27 parameters; those that the codec refuses are replaced by its defaults
+ *        12..27 options; those that the codec refuses are replaced by its defaults
  *        28..   payload or floats */
 #ifndef FUZZ_SUBJECT_H
 #define FUZZ_SUBJECT_H
@@ -30,18 +30,18 @@ struct fuzz_subject {
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len);
 
-/* 0 if the bytes are too few for a subject. */
+/* Returns 0 if there are too few bytes. */
 int fuzz_subject_make(struct fuzz_subject *subject, const uint8_t *bytes, size_t len);
 void fuzz_subject_free(struct fuzz_subject *subject);
 
-/* subject->count floats from `rest`, over and over if it is short. The caller frees them. */
+/* Makes subject->count floats of `rest`, which is repeated if too short. The caller frees them. */
 float *fuzz_floats(const struct fuzz_subject *subject);
 
-/* malloc that does not fail: at least one byte, exactly `len` otherwise, so that a sanitizer sees
- * the first byte behind it. */
+/* malloc that does not fail: exactly `len` bytes (at least one), so that a sanitizer detects
+ * accesses behind them. */
 void *fuzz_room(size_t len);
 
-/* The float's bits: tells zeros and NaNs apart. */
+/* The bits of a float, which distinguish zeros and NaNs. */
 uint32_t fuzz_bits(float value);
 
 /* Stops the fuzzer with a message. */

@@ -67,8 +67,8 @@ static uint32_t scrambled(uint64_t i)
     return (uint32_t)(x >> 32);
 }
 
-/* Signed, between 2^-12 and 1 with many small ones, as gradients are; some exact zeros of both
- * signs and some ties. Products of two floats with short mantissas: exact. */
+/* Signed values between 2^-12 and 1, most of them small, like gradients; some exact zeros of both
+ * signs and some ties. They are exact: products of two floats with short mantissas. */
 static void gradient(float *values, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -82,7 +82,7 @@ static void gradient(float *values, uint64_t count)
     }
 }
 
-/* Every magnitude a float can have, denormals included. */
+/* Values over the whole range of magnitudes, denormals included. */
 static void wide(float *values, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -102,7 +102,7 @@ static void zeros(float *values, uint64_t count)
         values[i] = i % 2 ? -0.0f : 0.0f;
 }
 
-/* Of rank 2 and a little more. */
+/* A matrix of rank 2 plus small terms. */
 static void thin(float *values, uint64_t count)
 {
     gradient(values, count);

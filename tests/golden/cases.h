@@ -1,5 +1,6 @@
-/* The golden frames: what they are made of. make_golden.c writes them, golden_test.c makes them
- * again and compares. Public API only, no random numbers and no libm: the same on every machine. */
+/* The contents of the golden frames. make_golden.c writes them, golden_test.c makes them again and
+ * compares. They use the public API, no random numbers and no libm, so they are the same on every
+ * machine. */
 #ifndef GOLDEN_CASES_H
 #define GOLDEN_CASES_H
 
@@ -19,7 +20,7 @@ struct golden_case {
 extern const struct golden_case golden_cases[];
 extern const uint32_t golden_case_count;
 
-/* One frame for each pass, and the sum that a reader of all of them has. */
+/* One frame per pass, and the decoded sum of all of them. */
 struct golden_made {
     uint8_t *frame[GOLDEN_MAX_FRAMES];
     size_t len[GOLDEN_MAX_FRAMES];

@@ -52,8 +52,8 @@ class Refuse(unittest.TestCase):
         rules = [line.split("\t") for line in lines if not line.startswith("#")]
         self.assertEqual({rule[0] for rule in rules},
                          {path.name for path in (HERE / "refuse").glob("*.terse")})
-        for file, _, *said in rules:
-            offset, text = said[-2:]  # the decoder's own, if they differ
+        for file, _, *expected in rules:
+            offset, text = expected[-2:]  # the decoder's own, if they differ
             with self.subTest(file):
                 run = decoder(file, cwd=HERE / "refuse")
                 self.assertEqual(run.returncode, 1)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# check_refuse_made.sh PYTHON: makes the frames that must be refused again and compares.
+# check_refuse_made.sh PYTHON: writes the frames that must be refused again, and compares.
 set -eu
 here=$(dirname "$0")
 made=$(mktemp -d)

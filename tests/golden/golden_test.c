@@ -1,5 +1,5 @@
-/* golden_test FRAMES: every kernel set makes the golden frames byte for byte and reads them to the
- * golden floats bit for bit. (The second decoder reads them in check_decoder.py.) */
+/* golden_test FRAMES: every kernel set writes the golden frames byte for byte and decodes them to
+ * the golden floats bit for bit. (check_decoder.py tests the second decoder.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static size_t read_floats(const struct golden_case *golden, uint8_t *bytes)
     return read_file(name, bytes);
 }
 
-/* Runs `check` for every case at every kernel set that this machine has. */
+/* Runs `check` for every case with every kernel set of this machine. */
 static void with_every_kernel_set(void (*check)(const struct golden_case *golden))
 {
     terse_kernel_set_about about;
@@ -76,7 +76,7 @@ static void frames_are_made_byte_for_byte(void **unused)
     with_every_kernel_set(check_made);
 }
 
-/* A reader that knows nothing but the file, and the layout of frames that carry none. */
+/* A reader that has only the file, and the layout for frames that include none. */
 struct reader {
     terse_layout *layout;
     terse_codec *codec;
@@ -138,7 +138,7 @@ static void frames_are_read_bit_for_bit(void **unused)
     with_every_kernel_set(check_read);
 }
 
-/* The cases show what their names promise. */
+/* The cases test what their names promise. */
 static void the_wrapped_block_wraps(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* make_golden DIRECTORY: writes the golden frames and what they decode to. To be run only when a
- * new case comes in: the bytes of an old one never change within a version of the format. */
+/* make_golden DIRECTORY: writes the golden frames and their decoded floats. Run it only for a new
+ * case: the bytes of a case never change within a version of the format. */
 #include <stdio.h>
 #include <stdlib.h>
 

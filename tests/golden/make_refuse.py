@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """make_refuse.py FRAMES OUT: writes frames that must be refused, each named for its one defect.
 
-They are golden frames with one thing changed. Checksum and layout hash are made to fit again
-(unless they are the defect), so that the rule meant is the rule that fires. What must be said about
-each is recorded in refuse/RULES.tsv (taken from a run, then read against the names): file, status,
-offset and rule of the library, then offset and rule of the second decoder where they differ.
+They are golden frames with one change. Checksum and layout hash are recomputed (unless they are the
+defect), so that only the intended rule is broken. refuse/RULES.tsv records the expected faults
+(taken from a run, then checked against the names): file, status, offset and rule of the library,
+then offset and rule of the second decoder where they differ.
 """
 
 import pathlib
@@ -28,7 +28,7 @@ def f64(value):
 
 
 class Draft:
-    """A golden frame taken apart: header, layout, payload."""
+    """The parts of a golden frame: header, layout, payload."""
 
     def __init__(self, data):
         layout_len = struct.unpack_from("<I", data, 60)[0]
@@ -173,7 +173,7 @@ def defects(golden):
     yield "topk-f16-value-infinite", golden("topk-f16").set_payload(25, b"\x00\x7c").seal()
     yield "block-value-nan", golden("block").set_payload(4, NAN).seal()
 
-    # log with k = 2 uses every code; with k = 1 a magnitude of 3 is none
+    # log with k = 2 uses every code; with k = 1 a magnitude of 3 is invalid
     yield "code-out-of-grid", golden("log").set_header(64, b"\1").seal()
     yield "negative-zero-code", golden("log").set_payload(4, b"\4").seal()
     yield "log-padding", golden("log").flip_payload(44, 0x80).seal()

@@ -1,6 +1,5 @@
-/* refuse_test REFUSE: every kernel set refuses every frame there, for the reason that RULES.tsv
- * records.
- */
+/* refuse_test REFUSE: every kernel set refuses every frame of that folder, for the reason recorded
+ * in RULES.tsv. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +15,7 @@
 
 #define MAX_FILE 8192u
 #define MAX_LINE 1024u
-#define GUARD 64u /* floats before and behind the output that nobody may touch */
+#define GUARD 64u /* floats before and behind the output that must not change */
 
 static const char *directory;
 
@@ -56,7 +55,7 @@ static int next_rule(FILE *table, struct rule *rule)
     return 1;
 }
 
-/* The same bytes at the end of an allocation of their own: a sanitizer sees what is read behind. */
+/* Copies the bytes to an allocation of their own, so that a sanitizer detects reads behind them. */
 static uint8_t *read_tight(const char *name, size_t *len)
 {
     uint8_t bytes[MAX_FILE];
@@ -88,7 +87,7 @@ static terse_status decode(terse_codec *codec, const terse_frame *frame, terse_f
     return status;
 }
 
-/* Everything a reader of files does. Offsets in the fault count from the frame's first byte. */
+/* Does all that a reader of files does. Fault offsets count from the frame's first byte. */
 static terse_status read_all(const uint8_t *bytes, size_t len, terse_fault *fault)
 {
     terse_frame frame;
@@ -99,7 +98,7 @@ static terse_status read_all(const uint8_t *bytes, size_t len, terse_fault *faul
         return status;
     status = frame.layout ? terse_frame_layout(&frame, &layout, fault)
                           : terse_layout_vector(frame.count, &layout);
-    assert_int_equal(status, TERSE_OK); /* open has checked it */
+    assert_int_equal(status, TERSE_OK); /* terse_frame_open has checked it */
     status = terse_frame_codec(&frame, layout, NULL, &codec, fault);
     if (status == TERSE_OK) {
         status = decode(codec, &frame, fault);

@@ -1,4 +1,4 @@
-/* Groups over engines of the caller's own: one over sockets, one whose post is already the end. */
+/* Groups over engines of the caller: one over sockets, one whose post blocks until done. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,7 +112,7 @@ static void blocking_post_does_every_check(void **state)
     }
 }
 
-/* ---- what the group makes of an engine's answers ---- */
+/* ---- the group's reaction to results of an engine ---- */
 
 struct moody {
     terse_status answer;
@@ -126,7 +126,8 @@ static terse_status moody_post(void *context, uint32_t slot, const terse_alltoal
 {
     struct moody *const moody = context;
     (void)slot;
-    assert_int_equal(alltoallv->send_len[1], 0); /* its own bytes are none of its business */
+    assert_int_equal(alltoallv->send_len[1],
+                     0); /* an engine never gets the message of a rank to itself */
     *rank = moody->rank;
     return moody->answer;
 }
@@ -177,7 +178,7 @@ static void failures_end_the_group_once(void **state)
     }
 }
 
-static void a_rank_that_is_none_is_not_named(void **state)
+static void an_invalid_rank_is_not_named(void **state)
 {
     struct moody moody = {TERSE_PEER_LOST, 3, 0, 0};
     terse_group *group;
@@ -194,13 +195,13 @@ static void refusals_change_nothing(void **state)
     struct moody moody = {TERSE_UNSUPPORTED, -1, 0, 0};
     terse_group *group;
     terse_fault fault = {0};
-    uint64_t said = 1;
+    uint64_t sent = 1;
     (void)state;
     assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 3, &group), TERSE_OK);
     assert_int_equal(terse_group_barrier(group, &fault), TERSE_UNSUPPORTED);
     assert_string_equal(fault.text, "the cable is out");
-    terse_group_traffic(group, &said, NULL);
-    assert_int_equal(said, 0);
+    terse_group_traffic(group, &sent, NULL);
+    assert_int_equal(sent, 0);
     moody.answer = TERSE_OK;
     assert_int_equal(terse_group_barrier(group, &fault), TERSE_OK);
     assert_int_equal(moody.abandoned, 0);
@@ -244,7 +245,7 @@ int main(void)
         cmocka_unit_test(sockets_name_who_is_late_or_gone),
         cmocka_unit_test(blocking_post_does_every_check),
         cmocka_unit_test(failures_end_the_group_once),
-        cmocka_unit_test(a_rank_that_is_none_is_not_named),
+        cmocka_unit_test(an_invalid_rank_is_not_named),
         cmocka_unit_test(refusals_change_nothing),
         cmocka_unit_test(leaving_with_requests_abandons_them),
         cmocka_unit_test(incomplete_tables_are_refused),

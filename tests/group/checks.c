@@ -16,7 +16,7 @@ static const char *fail(const char *what, terse_status status, const terse_fault
     return why;
 }
 
-/* ---- bytes that say where they come from and where they go ---- */
+/* ---- bytes that depend on sender and receiver ---- */
 
 static size_t length_of(uint32_t from, uint32_t to, uint32_t round)
 {
@@ -46,7 +46,7 @@ static int are_bytes(const uint8_t *bytes, size_t len, uint32_t from, uint32_t t
     return 1;
 }
 
-/* ---- an all-to-all with all it needs ---- */
+/* ---- an all-to-all with its buffers ---- */
 
 struct exchange {
     const void *send_at[MOST];
@@ -58,7 +58,7 @@ struct exchange {
     uint32_t round;
 };
 
-/* Lengths and contents of this round; what arrives has guard bytes behind it. */
+/* Sets lengths and contents of this round; guard bytes follow each receive buffer. */
 static int prepare(struct exchange *x, const terse_group *handle, uint32_t round)
 {
     const uint32_t me = terse_group_rank(handle);
@@ -106,7 +106,7 @@ static terse_alltoallv alltoallv_of(const struct exchange *x)
     return (terse_alltoallv){x->send_at, x->send_len, x->recv_at, x->recv_len};
 }
 
-/* Lengths of all sizes, zero too; no byte too many. */
+/* All lengths, zero too; nothing is written beyond a buffer. */
 static const char *check_alltoallv(terse_group *handle)
 {
     for (uint32_t round = 0; round < 12; round++) {
@@ -133,7 +133,7 @@ static const char *post_round(terse_group *handle, struct exchange *x, uint32_t 
     terse_fault fault = {0};
     if (!prepare(x, handle, round))
         return "out of memory";
-    /* The arrays belong to the call: they may change once it returns. */
+    /* The arrays may change when the call returns. */
     struct exchange copy = *x;
     const terse_alltoallv alltoallv = alltoallv_of(&copy);
     const terse_status status = terse_group_post_alltoallv(handle, &alltoallv, &x->request, &fault);
@@ -143,7 +143,7 @@ static const char *post_round(terse_group *handle, struct exchange *x, uint32_t 
 
 enum { ROUNDS = 7 }; /* a prime: any stride visits all */
 
-/* Waits in another order on every rank. */
+/* Every rank waits in another order. */
 static const char *check_out_of_order(terse_group *handle)
 {
     static _Thread_local struct exchange x[ROUNDS];
@@ -168,7 +168,7 @@ static const char *check_out_of_order(terse_group *handle)
     return NULL;
 }
 
-/* test instead of wait. */
+/* Uses test instead of wait. */
 static const char *check_testing(terse_group *handle)
 {
     static _Thread_local struct exchange x[ROUNDS];
@@ -200,7 +200,7 @@ static const char *check_testing(terse_group *handle)
     return NULL;
 }
 
-/* As many under way as there may be. */
+/* Posts the largest number of requests. */
 static const char *check_run_ahead(terse_group *handle)
 {
     static _Thread_local terse_request requests[TERSE_MAX_REQUESTS];
@@ -224,7 +224,7 @@ static const char *check_run_ahead(terse_group *handle)
     return NULL;
 }
 
-/* The oldest request stays unobserved while many others come and go. */
+/* The oldest request is waited for last, after many others. */
 static const char *check_left_behind(terse_group *handle)
 {
     terse_fault fault = {0};
@@ -239,36 +239,37 @@ static const char *check_left_behind(terse_group *handle)
 
 /* ---- all-gather, broadcast, barrier ---- */
 
-/* Of different lengths, and in place. */
+/* Different lengths, and in place. */
 static const char *check_allgatherv(terse_group *handle)
 {
     const uint32_t me = terse_group_rank(handle);
     const uint32_t workers = terse_group_workers(handle);
     for (uint32_t round = 60; round < 66; round++) {
-        static _Thread_local uint8_t heard[MOST][20011 + GUARD];
+        static _Thread_local uint8_t received[MOST][20011 + GUARD];
         void *recv_at[MOST];
         size_t recv_len[MOST];
         uint8_t own[20011];
         terse_fault fault = {0};
         for (uint32_t r = 0; r < workers; r++) {
-            recv_at[r] = heard[r];
+            recv_at[r] = received[r];
             recv_len[r] = length_of(r, 0, round);
         }
-        uint8_t *const send = round % 2 ? own : heard[me]; /* in place every other time */
-        memset(heard, 0xa5, sizeof heard);
+        uint8_t *const send = round % 2 ? own : received[me]; /* in place every other time */
+        memset(received, 0xa5, sizeof received);
         fill_bytes(send, recv_len[me], me, 0, round);
         const terse_status status =
             terse_group_allgatherv(handle, send, recv_len[me], recv_at, recv_len, &fault);
         if (status)
             return fail("allgatherv", status, &fault);
         for (uint32_t r = 0; r < workers; r++)
-            if (!are_bytes(heard[r], recv_len[r], r, 0, round) || heard[r][recv_len[r]] != 0xa5)
+            if (!are_bytes(received[r], recv_len[r], r, 0, round) ||
+                received[r][recv_len[r]] != 0xa5)
                 return "allgatherv: other bytes";
     }
     return NULL;
 }
 
-/* From every root, of any length. */
+/* Every root, any length. */
 static const char *check_broadcast(terse_group *handle)
 {
     for (uint32_t root = 0; root < terse_group_workers(handle); root++) {
@@ -361,8 +362,8 @@ static const char *check_traffic(terse_group *handle)
     uint64_t after[2];
     struct exchange x;
     terse_fault fault = {0};
-    uint64_t said = 0;
-    uint64_t heard = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
     terse_group_traffic(handle, &before[0], &before[1]);
     const char *const bad = post_round(handle, &x, 81);
     if (bad)
@@ -373,12 +374,12 @@ static const char *check_traffic(terse_group *handle)
     terse_group_traffic(handle, &after[0], &after[1]);
     for (uint32_t r = 0; r < terse_group_workers(handle); r++)
         if (r != terse_group_rank(handle)) {
-            said += x.send_len[r];
-            heard += x.recv_len[r];
+            sent += x.send_len[r];
+            received += x.recv_len[r];
         }
     free(x.memory);
-    const int right = after[0] - before[0] == said && after[1] - before[1] == heard;
-    return right ? NULL : "traffic: not the bytes that were said and heard";
+    const int right = after[0] - before[0] == sent && after[1] - before[1] == received;
+    return right ? NULL : "traffic: not the bytes sent and received";
 }
 
 const struct named_check all_checks[] = {

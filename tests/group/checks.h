@@ -1,5 +1,6 @@
-/* What a handle of any engine must do. Every worker of the group runs a check at the same time,
- * each with its handle; it returns NULL, or what went wrong. No cmocka: MPI programs use it too. */
+/* Checks for the handles of any engine. All workers of the group run a check at the same time, each
+ * with its handle. A check returns NULL or an error text. There is no cmocka: MPI programs use the
+ * checks too. */
 #ifndef TEST_GROUP_CHECKS_H
 #define TEST_GROUP_CHECKS_H
 
@@ -15,7 +16,8 @@ struct named_check {
 extern const struct named_check all_checks[];
 extern const unsigned all_checks_count;
 
-/* The floats that a worker brings to a sum: of such sizes that another order gives other bits. */
+/* A worker's floats for an all-reduce. Their magnitudes differ, so that another order gives other
+ * bits. */
 void fill_floats(float *floats, size_t count, uint32_t rank);
 
 #endif

@@ -16,7 +16,7 @@ static void *work(void *context)
     struct member *const member = context;
     const char *const bad = member->run(member->handle);
     member->bad = bad != NULL;
-    if (bad) /* it belongs to this thread, which ends */
+    if (bad) /* the text belongs to this thread, which ends */
         (void)snprintf(member->why, sizeof member->why, "rank %u: %s",
                        (unsigned)terse_group_rank(member->handle), bad);
     return NULL;

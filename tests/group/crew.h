@@ -4,7 +4,7 @@
 
 #include "group/checks.h"
 
-/* NULL, or what went wrong on the lowest rank where something did. */
+/* Returns NULL, or the error text of the lowest rank that failed. */
 const char *crew_run(terse_group *const *handles, uint32_t workers, check_fn *run);
 
 #endif

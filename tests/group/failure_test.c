@@ -1,4 +1,4 @@
-/* What goes wrong becomes a status with a rank, within the timeout, on every handle. */
+/* A failure is a status with a rank, within the timeout, on every handle. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static void who_never_posts_is_named(void **state)
     assert_int_equal(fault.rank, 2);
     assert_non_null(strstr(fault.text, "rank 2"));
     is_dead(handles[0], 2);
-    /* The others know at once, each by the same name. */
+    /* The others fail at once and name the same rank. */
     assert_int_equal(terse_group_wait(handles[1], requests[1], &fault), TERSE_PEER_LOST);
     assert_int_equal(fault.rank, 2);
     assert_int_equal(terse_group_barrier(handles[2], &fault), TERSE_PEER_LOST);
@@ -125,7 +125,7 @@ static void who_left_is_named(void **state)
     close_handles(handles);
 }
 
-/* What was posted by all before somebody left is still delivered. */
+/* An all-to-all that all posted before a handle left is still delivered. */
 static void leaving_after_the_end_breaks_nothing(void **state)
 {
     terse_group *handles[WORKERS];
@@ -149,7 +149,7 @@ static void leaving_after_the_end_breaks_nothing(void **state)
     close_handles(handles);
 }
 
-/* Its bytes are gone with it, though it had posted. */
+/* A handle that leaves takes its buffers along, although it has posted. */
 static void leaving_before_the_end_breaks_the_group(void **state)
 {
     terse_group *handles[WORKERS];
@@ -168,30 +168,31 @@ static void leaving_before_the_end_breaks_the_group(void **state)
     close_handles(handles);
 }
 
-/* Each leaves in the middle of all-to-alls that others copy, with buffers that go with it. */
+/* Each leaves during all-to-alls that others copy, and its buffers end with it. */
 static const char *leave_with_work_under_way(terse_group *handle)
 {
-    uint8_t said[30000] = {1};
-    static _Thread_local uint8_t heard[WORKERS][30000];
+    uint8_t bytes[30000] = {1};
+    static _Thread_local uint8_t received[WORKERS][30000];
     void *recv_at[WORKERS];
     size_t recv_len[WORKERS];
     terse_request request;
     terse_status status = TERSE_OK;
     for (int r = 0; r < WORKERS; r++) {
-        recv_at[r] = heard[r];
-        recv_len[r] = sizeof heard[r];
+        recv_at[r] = received[r];
+        recv_len[r] = sizeof received[r];
     }
     const uint32_t turns = 3 + 2 * terse_group_rank(handle);
     for (uint32_t i = 0; i < turns && !status; i++)
-        status = terse_group_post_allgatherv(handle, said, sizeof said, recv_at, recv_len, &request,
-                                             NULL);
+        status = terse_group_post_allgatherv(handle, bytes, sizeof bytes, recv_at, recv_len,
+                                             &request, NULL);
     if (!status && terse_group_rank(handle) % 2)
         status = terse_group_wait(handle, request, NULL);
     if (status && status != TERSE_PEER_LOST)
-        return "something else than a worker that left";
+        return "not the status of a worker that left";
     terse_group_destroy(handle);
-    memset(said, 0xff, sizeof said); /* nobody may read it any more: the thread sanitizer looks */
-    memset(heard, 0xff, sizeof heard);
+    memset(bytes, 0xff,
+           sizeof bytes); /* no thread may read it any more: the thread sanitizer checks */
+    memset(received, 0xff, sizeof received);
     return NULL;
 }
 
@@ -201,7 +202,7 @@ static void leaving_takes_the_buffers(void **state)
     (void)state;
     for (int i = 0; i < 50; i++) {
         open_handles(handles, 60);
-        /* crew_run asks the handle for its rank only when something went wrong */
+        /* crew_run reads the handle's rank only after a failure */
         assert_null(crew_run(handles, WORKERS, leave_with_work_under_way));
     }
 }
@@ -212,8 +213,8 @@ static void leaving_takes_the_buffers(void **state)
 static void other_lengths_are_found(void **state)
 {
     static const int32_t named[WORKERS] = {2, 0, 0, 0};
-    static const terse_status said[WORKERS] = {TERSE_MISMATCH, TERSE_PEER_LOST, TERSE_MISMATCH,
-                                               TERSE_PEER_LOST};
+    static const terse_status expected[WORKERS] = {TERSE_MISMATCH, TERSE_PEER_LOST, TERSE_MISMATCH,
+                                                   TERSE_PEER_LOST};
     static const size_t lens[] = {99, 101, 0};
     (void)state;
     for (int i = 0; i < 3; i++) {
@@ -228,7 +229,7 @@ static void other_lengths_are_found(void **state)
                              TERSE_OK);
         for (uint32_t r = 0; r < WORKERS; r++) {
             terse_fault fault = {0};
-            assert_int_equal(terse_group_wait(handles[r], requests[r], &fault), said[r]);
+            assert_int_equal(terse_group_wait(handles[r], requests[r], &fault), expected[r]);
             assert_int_equal(fault.rank, named[r]);
             is_dead(handles[r], named[r]);
         }

@@ -47,7 +47,7 @@ static void threads_do_every_check(void **state)
     }
 }
 
-/* ---- a barrier holds everybody until the last has come ---- */
+/* ---- a barrier holds all workers until the last has posted ---- */
 
 static atomic_uint arrivals;
 
@@ -59,7 +59,7 @@ static const char *arrive(terse_group *handle)
         if (terse_group_barrier(handle, NULL) != TERSE_OK)
             return "barrier failed";
         if (atomic_load(&arrivals) < turn * workers)
-            return "left before all had come";
+            return "left the barrier before all had posted";
         if (terse_group_barrier(handle, NULL) != TERSE_OK)
             return "barrier failed";
     }
@@ -78,7 +78,7 @@ static void barrier_holds(void **state)
     }
 }
 
-/* ---- one thread drives all ---- */
+/* ---- one thread drives all handles ---- */
 
 static void one_thread_alltoallv(void **state)
 {
@@ -88,29 +88,29 @@ static void one_thread_alltoallv(void **state)
     for (int i = 0; i < SIZES; i++) {
         const uint32_t workers = sizes[i];
         terse_request requests[MOST];
-        uint8_t *const said = malloc((size_t)workers * LEN);
-        uint8_t *const heard = calloc((size_t)workers * workers, LEN);
-        assert_true(said && heard);
+        uint8_t *const sent = malloc((size_t)workers * LEN);
+        uint8_t *const received = calloc((size_t)workers * workers, LEN);
+        assert_true(sent && received);
         open_handles(workers, handles);
         for (uint32_t r = 0; r < workers; r++) {
             void *recv_at[MOST];
             size_t recv_len[MOST];
-            memset(said + r * LEN, (int)(r + 1), LEN);
+            memset(sent + r * LEN, (int)(r + 1), LEN);
             for (uint32_t s = 0; s < workers; s++) {
-                recv_at[s] = heard + ((size_t)r * workers + s) * LEN;
+                recv_at[s] = received + ((size_t)r * workers + s) * LEN;
                 recv_len[s] = LEN;
             }
-            assert_int_equal(terse_group_post_allgatherv(handles[r], said + r * LEN, LEN, recv_at,
+            assert_int_equal(terse_group_post_allgatherv(handles[r], sent + r * LEN, LEN, recv_at,
                                                          recv_len, &requests[r], NULL),
                              TERSE_OK);
         }
         for (uint32_t r = workers; r-- > 0;)
             assert_int_equal(terse_group_wait(handles[r], requests[r], NULL), TERSE_OK);
         for (uint32_t r = 0; r < workers; r++)
-            assert_memory_equal(heard + (size_t)r * workers * LEN, said, workers * LEN);
+            assert_memory_equal(received + (size_t)r * workers * LEN, sent, workers * LEN);
         close_handles(workers, handles);
-        free(said);
-        free(heard);
+        free(sent);
+        free(received);
     }
 }
 
@@ -118,7 +118,7 @@ static void one_thread_tests(void **state)
 {
     terse_group *handles[4];
     terse_request requests[4];
-    uint8_t big[4][40000]; /* together too much to be copied by post */
+    uint8_t big[4][40000]; /* more bytes than post copies at once */
     int done = 1;
     (void)state;
     open_handles(4, handles);

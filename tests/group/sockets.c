@@ -9,7 +9,7 @@
 
 enum { MOST = 8 };
 
-/* What is still to pass between this handle and one other for one request. */
+/* The bytes left to send and to receive between this handle and one peer, for one request. */
 struct stream {
     const char *send_at;
     char *recv_at;
@@ -18,7 +18,7 @@ struct stream {
 };
 
 struct engine {
-    int sockets[MOST]; /* to each rank; -1 for itself */
+    int sockets[MOST]; /* one per rank; -1 for this rank */
     uint32_t rank;
     uint32_t workers;
     struct stream streams[TERSE_MAX_REQUESTS][MOST];
@@ -63,7 +63,7 @@ static struct stream *first_to_recv(struct engine *engine, uint32_t r)
     return NULL;
 }
 
-/* Moves what can move without waiting. 0: rank r is gone. */
+/* Sends and receives without blocking. Returns 0 if rank r is gone. */
 static int move(struct engine *engine, uint32_t r)
 {
     struct stream *stream;
@@ -71,7 +71,7 @@ static int move(struct engine *engine, uint32_t r)
         const ssize_t n = send(engine->sockets[r], stream->send_at, stream->send_left,
                                MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0)
-            break; /* full, or gone: then recv tells */
+            break; /* full, or gone: recv finds out */
         stream->send_at += n;
         stream->send_left -= (size_t)n;
     }

@@ -1,10 +1,10 @@
-/* A test engine as a user would write one: a full mesh of sockets, one poll loop, no threads. */
+/* A test engine like one of a user: a full mesh of sockets, one poll loop, no threads. */
 #ifndef TEST_GROUP_SOCKETS_H
 #define TEST_GROUP_SOCKETS_H
 
 #include <terse/group.h>
 
-/* Handles of a group of at most 8 whose engines speak over socket pairs. 0 if something failed. */
+/* Creates the handles of a group of at most 8 workers over socket pairs. Returns 0 on failure. */
 int sockets_open(uint32_t workers, terse_group **handles);
 
 #endif

@@ -1,5 +1,5 @@
-/* The comparisons of sets_test.c and known_test.c without cmocka, for machines that have no
- * cmocka: prints counts, exits with 1 if anything differs. */
+/* The comparisons of sets_test.c and known_test.c for machines without cmocka. Prints counts and
+ * exits with 1 if a result differs. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,5 @@
-/* Which set is bound: by the CPU, by TERSE_KERNELS, by terse_kernel_set_select. It is decided once
- * per process, so the tests of TERSE_KERNELS ask in children, before this process has asked itself.
- */
+/* Binding a kernel set by the CPU, by TERSE_KERNELS and by terse_kernel_set_select. A process binds
+ * once, so the tests of TERSE_KERNELS use child processes, before this process binds. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +20,7 @@
 
 #define THREADS 8
 
-/* ---- the child: says "STATUS SET" or "STATUS fault text" ---- */
+/* ---- the child: prints "STATUS SET" or "STATUS fault text" ---- */
 
 static int child(int out)
 {
@@ -40,7 +39,7 @@ static int child(int out)
     return strcmp(name, "ref") != 0;
 }
 
-static void ask_child(const char *kernels, char *said, size_t cap)
+static void run_child(const char *kernels, char *output, size_t cap)
 {
     int ends[2];
     int status;
@@ -55,8 +54,8 @@ static void ask_child(const char *kernels, char *said, size_t cap)
     }
     close(ends[1]);
     for (ssize_t got = 1; got > 0 && len + 1 < cap; len += got > 0 ? (size_t)got : 0)
-        got = read(ends[0], said + len, cap - 1 - len);
-    said[len] = '\0';
+        got = read(ends[0], output + len, cap - 1 - len);
+    output[len] = '\0';
     close(ends[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -81,7 +80,7 @@ static void *ask(void *out)
     return tsk_bound(table, NULL) == TERSE_OK ? out : NULL;
 }
 
-/* The first use in this process: all threads at once. */
+/* The first use in this process, by all threads at once. */
 static void threads_agree(void **state)
 {
     pthread_t thread[THREADS];
@@ -99,46 +98,46 @@ static void threads_agree(void **state)
 
 static void best_without_environment(void **state)
 {
-    char said[300], expected[300];
+    char output[300], expected[300];
     (void)state;
-    ask_child(NULL, said, sizeof said);
+    run_child(NULL, output, sizeof output);
     (void)snprintf(expected, sizeof expected, "0 %s\n", best_name());
-    assert_string_equal(said, expected);
-    ask_child("", said, sizeof said);
-    assert_string_equal(said, expected);
+    assert_string_equal(output, expected);
+    run_child("", output, sizeof output);
+    assert_string_equal(output, expected);
 }
 
 static void environment_forces_a_set(void **state)
 {
     terse_kernel_set_about about;
-    char said[300], expected[300];
+    char output[300], expected[300];
     (void)state;
     for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
-        ask_child(about.name, said, sizeof said);
+        run_child(about.name, output, sizeof output);
         (void)snprintf(expected, sizeof expected, "0 %s\n", about.name);
         if (about.supported)
-            assert_string_equal(said, expected);
+            assert_string_equal(output, expected);
         else
-            assert_memory_equal(said, "-60 ", 4);
+            assert_memory_equal(output, "-60 ", 4);
     }
 }
 
 static void bad_environment_is_an_error(void **state)
 {
-    char said[300], expected[300];
+    char output[300], expected[300];
     const char *foreign = strcmp(best_name(), "neon") == 0 ? "avx2" : "neon";
     (void)state;
-    ask_child("foo", said, sizeof said);
+    run_child("foo", output, sizeof output);
     (void)snprintf(expected, sizeof expected, "%d no kernel set 'foo'; this build has ref, ",
                    TERSE_BAD_ARGUMENT);
-    assert_memory_equal(said, expected, strlen(expected));
-    ask_child("AVX2", said, sizeof said); /* names are written in one way */
-    assert_memory_equal(said, "-1 no kernel set 'AVX2'", 23);
-    ask_child(foreign, said, sizeof said);
+    assert_memory_equal(output, expected, strlen(expected));
+    run_child("AVX2", output, sizeof output); /* names are case-sensitive */
+    assert_memory_equal(output, "-1 no kernel set 'AVX2'", 23);
+    run_child(foreign, output, sizeof output);
     (void)snprintf(expected, sizeof expected,
                    "%d kernel set '%s' is for another kind of CPU; this build has ref, ",
                    TERSE_UNSUPPORTED, foreign);
-    assert_memory_equal(said, expected, strlen(expected));
+    assert_memory_equal(output, expected, strlen(expected));
 }
 
 static void select_changes_the_set(void **state)

@@ -60,7 +60,8 @@ static size_t compare_one(struct lab *lab, const struct trial *trial, const char
     return different > 0;
 }
 
-/* Short ones at every place; long ones at every third, another third for the next length. */
+/* Short lengths are tried at every place, long ones at every third; the third depends on the
+ * length. */
 static unsigned first_place(const struct lab *lab, size_t count)
 {
     return lab->quick || count <= 66 ? 0 : (unsigned)(count % 3);
@@ -86,7 +87,7 @@ size_t compare_slot(struct lab *lab, const struct tsk_table *set, const char *se
     static const size_t large[] = {1031, 65537, LAB_LARGE};
     static const unsigned large_places[] = {0, 5, PLACE_END};
     size_t failed = 0;
-    /* The same numbers for every slot and set, in whatever order they are run. */
+    /* Every slot and set gets the same numbers, in any order of the tests. */
     lab->state = lab->seed + slot;
     for (size_t count = 0; count <= 200; count = next_count(lab, count)) {
         for (unsigned place = first_place(lab, count); place <= PLACE_END;

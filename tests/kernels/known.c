@@ -6,7 +6,7 @@
 
 #define HALVES 65536u
 
-static size_t tell(const char *what, uint64_t at, uint64_t got, uint64_t expected)
+static size_t report(const char *what, uint64_t at, uint64_t got, uint64_t expected)
 {
     printf("%s at 0x%llx: 0x%llx, expected 0x%llx\n", what, (unsigned long long)at,
            (unsigned long long)got, (unsigned long long)expected);
@@ -29,7 +29,7 @@ static uint32_t bits_of(float x)
 
 /* ---- Philox ---- */
 
-/* Block b gives draws (b / 16) * 64 + b % 16 + 0, 16, 32, 48. */
+/* Block b gives random numbers (b / 16) * 64 + b % 16 + 0, 16, 32, 48. */
 static size_t philox_wrong(const struct tsk_table *table, const uint32_t counter[4],
                            const uint32_t key[2], const uint32_t expected[4])
 {
@@ -41,7 +41,7 @@ static size_t philox_wrong(const struct tsk_table *table, const uint32_t counter
     for (uint32_t word = 0; word < 4; word++) {
         const uint32_t got = random[counter[0] % 16 + 16 * word];
         if (got != expected[word])
-            wrong += tell("philox", word, got, expected[word]);
+            wrong += report("philox", word, got, expected[word]);
     }
     return wrong;
 }
@@ -81,7 +81,7 @@ static uint32_t infinity_of(const struct half_format *format)
     return ((1u << format->exponent_bits) - 1) << format->mantissa_bits;
 }
 
-/* The value of a finite half without its sign, from its definition. */
+/* The magnitude of a finite half, from its definition. */
 static double half_value(const struct half_format *format, uint32_t magnitude)
 {
     const int bias = (1 << (format->exponent_bits - 1)) - 1;
@@ -123,21 +123,21 @@ static size_t half_values_wrong(const struct tsk_table *table, const struct half
         const uint32_t magnitude = i & 0x7fffu;
         const uint32_t bad = floats_of(table, format, &half[i], 1, &value[i]);
         if (bad != (magnitude >= infinity))
-            wrong += tell(format->name, i, bad, !bad);
+            wrong += report(format->name, i, bad, !bad);
         if (magnitude < infinity && (fabs((double)value[i]) != half_value(format, magnitude) ||
                                      !signbit(value[i]) != !(i & 0x8000u)))
-            wrong += tell(format->name, i, bits_of(value[i]), i);
+            wrong += report(format->name, i, bits_of(value[i]), i);
     }
     halves_of(table, format, value, HALVES, back);
     for (uint32_t i = 0; i < HALVES; i++) {
         const uint32_t expected = (i & 0x7fffu) > infinity ? i | quiet : i;
         if (back[i] != expected)
-            wrong += tell(format->name, i, back[i], expected);
+            wrong += report(format->name, i, back[i], expected);
     }
     return wrong;
 }
 
-/* Between two neighbours: the middle goes to the even one, a little aside to the nearer one. */
+/* Between two neighbours: the midpoint rounds to the even one, all else to the nearer one. */
 static size_t half_ties_wrong(const struct tsk_table *table, const struct half_format *format)
 {
     const uint32_t infinity = infinity_of(format);
@@ -155,7 +155,7 @@ static size_t half_ties_wrong(const struct tsk_table *table, const struct half_f
         halves_of(table, format, x, 4, got);
         for (unsigned i = 0; i < 4; i++)
             if (got[i] != expected[i])
-                wrong += tell(format->name, bits_of(x[i]), got[i], expected[i]);
+                wrong += report(format->name, bits_of(x[i]), got[i], expected[i]);
     }
     return wrong;
 }
@@ -200,9 +200,9 @@ static size_t bit_string_wrong(const struct tsk_table *table, unsigned bits)
     table->unpack_codes(expected, count, bits, back);
     size_t wrong = 0;
     if (memcmp(packed, expected, len) != 0)
-        wrong += tell("pack_codes", bits, 0, 0);
+        wrong += report("pack_codes", bits, 0, 0);
     if (memcmp(back, codes, sizeof codes) != 0)
-        wrong += tell("unpack_codes", bits, 0, 0);
+        wrong += report("unpack_codes", bits, 0, 0);
     return wrong;
 }
 
@@ -216,7 +216,7 @@ size_t known_bit_strings(const struct tsk_table *table)
 
 /* ---- sums ---- */
 
-/* 2^53 swallows a 1 added to it alone: only the documented order of lanes gives this sum. Lane 0
+/* 2^53 + 1 rounds to 2^53: only the documented order of lanes gives this sum. Lane 0
  * holds 2^53, lane 8 holds 1, lane 4 and 12 hold 1 each: (2^53 + 1) + (1 + 1) = 2^53 + 2. */
 size_t known_sums(const struct tsk_table *table)
 {
@@ -225,18 +225,18 @@ size_t known_sums(const struct tsk_table *table)
     x[8] = -1.0f;
     x[4] = 1.0f;
     x[12] = -1.0f;
-    x[TSK_LANES] = 1.0f; /* lane 0 again: swallowed */
+    x[TSK_LANES] = 1.0f; /* lane 0 again: lost to rounding */
     const double sum = table->magnitude_sum_f32(x, TSK_LANES + 1);
     size_t wrong = 0;
     if (sum != 0x1p53 + 2)
-        wrong += tell("magnitude_sum_f32", 0, (uint64_t)sum, (UINT64_C(1) << 53) + 2);
+        wrong += report("magnitude_sum_f32", 0, (uint64_t)sum, (UINT64_C(1) << 53) + 2);
     if (table->square_sum_f32(x + 1, TSK_LANES - 1) != 3.0)
-        wrong += tell("square_sum_f32", 0, 0, 3);
+        wrong += report("square_sum_f32", 0, 0, 3);
     if (table->magnitude_max_f32(x, TSK_LANES) != bits_of(0x1p53f))
-        wrong += tell("magnitude_max_f32", 0, 0, bits_of(0x1p53f));
+        wrong += report("magnitude_max_f32", 0, 0, bits_of(0x1p53f));
     x[1] = float_of(0xff800001u);
     if (!isnan(table->magnitude_sum_f32(x, TSK_LANES)))
-        wrong += tell("magnitude_sum_f32 of NaN", 1, 0, 1);
+        wrong += report("magnitude_sum_f32 of NaN", 1, 0, 1);
     return wrong;
 }
 

@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define AROUND 64u /* bytes that are watched on either side of an output */
+#define AROUND 64u /* bytes checked on either side of an output */
 
 uint32_t bits_of_float(float x)
 {
@@ -105,7 +105,7 @@ static void fill_noise(struct lab *lab, uint8_t *at, size_t len)
     }
 }
 
-/* A sum of four uniform numbers is bell-shaped enough. */
+/* A sum of four uniform numbers is close enough to a normal one. */
 static float normal_float(uint64_t random)
 {
     int sum = -2 * 65535;
@@ -199,7 +199,7 @@ static struct pair pair_at(struct lab *lab, unsigned which, const struct trial *
                            size_t element)
 {
     const struct guarded *memory = &lab->ref[which];
-    /* Another alignment than that of the inputs. */
+    /* Outputs are aligned differently from inputs. */
     const unsigned place = trial->place == PLACE_END ? PLACE_END : (trial->place * 7 + 3) % PLACES;
     uint8_t *ref = place_in(memory, place, size, element);
     const size_t at = (size_t)(ref - memory->first);

@@ -1,7 +1,8 @@
-/* Where kernels are compared with ref: buffers between guard pages, numbers of every kind.
+/* The setting in which kernels are compared with ref: buffers between guard pages, numbers of every
+ * kind.
  *
- * A trial runs a kernel and its ref on the same input and on two outputs that begin with the same
- * bytes, and then looks at the outputs and at what lies around them. */
+ * A trial runs a kernel and its ref on the same input and on two outputs with the same initial
+ * bytes, and then compares the outputs and the bytes around them. */
 #ifndef TEST_KERNELS_LAB_H
 #define TEST_KERNELS_LAB_H
 
@@ -10,12 +11,12 @@
 
 #include "kernels/kernels.h"
 
-#define PLACES 64u       /* places 0..63: so many elements behind the guard page in front */
-#define PLACE_END PLACES /* up against the guard page behind */
+#define PLACES 64u       /* places 0..63: elements between the front guard page and the buffer */
+#define PLACE_END PLACES /* directly before the rear guard page */
 #define LAB_BUFFERS 3u
 #define LAB_LARGE 1000003u /* elements of the longest trial */
 
-/* Memory with a page before and behind it that may not be touched. */
+/* Memory between two inaccessible pages. */
 struct guarded {
     uint8_t *first;
     size_t len;
@@ -34,11 +35,11 @@ struct lab {
 /* Kinds of floats. All but the last two are finite. */
 enum fill {
     FILL_NORMAL,
-    FILL_ZEROS,    /* of both signs, and a few others */
-    FILL_DENORMAL, /* and the smallest normal ones */
+    FILL_ZEROS,    /* zeros of both signs, and a few others */
+    FILL_DENORMAL, /* denormals and the smallest normal numbers */
     FILL_HUGE,
     FILL_TIES,    /* halves of small steps; halfway between neighbours in f16 and bf16 */
-    FILL_FINITE,  /* any bits that are a number */
+    FILL_FINITE,  /* any bits of a finite number */
     FILL_SPECIAL, /* NaN, quiet and signalling, and infinities among others */
     FILL_ANY,     /* any bits */
     FILL_COUNT,
@@ -57,12 +58,12 @@ struct pair {
     uint8_t *ref;
     uint8_t *set;
     size_t size;
-    size_t before; /* bytes around them that must stay equal too */
+    size_t before; /* bytes around them that must not change */
     size_t behind;
 };
 
-/* Takes its seed from TERSE_TEST_SEED, its size from TERSE_TEST_QUICK=1, and says both. Returns 0,
- * or -1 without memory. */
+/* Takes its seed from TERSE_TEST_SEED and its size from TERSE_TEST_QUICK=1, and prints both.
+ * Returns 0, or -1 if out of memory. */
 int lab_open(struct lab *lab);
 void lab_close(struct lab *lab);
 
@@ -84,8 +85,8 @@ struct pair lab_output(struct lab *lab, unsigned which, const struct trial *tria
 struct pair lab_output_floats(struct lab *lab, unsigned which, const struct trial *trial,
                               size_t count, enum fill fill);
 
-/* How many of the bytes (floats) of a pair differ, and whether anything around them does. Two NaN
- * are equal. */
+/* The number of different bytes (floats) of a pair; 1 if the bytes around them differ. Two NaN are
+ * equal. */
 size_t pair_bytes_differ(const struct pair *pair);
 size_t pair_floats_differ(const struct pair *pair);
 int pair_around_differs(const struct pair *pair);

@@ -4,7 +4,7 @@
 
 #include "kernels/lab.h"
 
-/* Returns how many things differ between trial->set and ref. */
+/* Returns the number of differences between trial->set and ref. */
 typedef size_t (*trial_run)(struct lab *lab, const struct trial *trial);
 
 size_t trial_magnitude_max(struct lab *lab, const struct trial *trial);
@@ -31,7 +31,7 @@ size_t trial_natural_codes(struct lab *lab, const struct trial *trial);
 size_t trial_natural_add(struct lab *lab, const struct trial *trial);
 size_t trial_pack(struct lab *lab, const struct trial *trial);
 size_t trial_unpack(struct lab *lab, const struct trial *trial);
-/* trial->count is made into a shape. */
+/* trial->count determines a shape. */
 size_t trial_thin_dot(struct lab *lab, const struct trial *trial);
 size_t trial_thin_sum(struct lab *lab, const struct trial *trial);
 size_t trial_thin_add(struct lab *lab, const struct trial *trial);

@@ -41,17 +41,17 @@ static size_t log_take_differs(struct lab *lab, const struct trial *trial, unsig
     const size_t n = trial->count;
     const float scale = fabsf(lab_floats(lab, 1, trial, 1, trial->fill)[0]);
     const struct pair codes = lab_output(lab, 0, trial, n, sizeof(uint16_t));
-    const struct pair memory = lab_output_floats(lab, 1, trial, n, trial->fill);
+    const struct pair residual = lab_output_floats(lab, 1, trial, n, trial->fill);
     float thresholds[TSK_MAX_LOG_LEVELS];
     for (unsigned j = 0; j < levels; j++)
         thresholds[j] = scale * ldexpf(0.75f, (int)j - (int)levels + 1);
     const unsigned mag_bits = 4 + trial->place % 12;
-    tsk_ref.log_take_f32((float *)(void *)memory.ref, n, thresholds, levels, mag_bits, scale,
+    tsk_ref.log_take_f32((float *)(void *)residual.ref, n, thresholds, levels, mag_bits, scale,
                          (uint16_t *)(void *)codes.ref);
-    trial->set->log_take_f32((float *)(void *)memory.set, n, thresholds, levels, mag_bits, scale,
+    trial->set->log_take_f32((float *)(void *)residual.set, n, thresholds, levels, mag_bits, scale,
                              (uint16_t *)(void *)codes.set);
-    return codes_differ(&codes) + pair_floats_differ(&memory) +
-           (size_t)pair_around_differs(&memory);
+    return codes_differ(&codes) + pair_floats_differ(&residual) +
+           (size_t)pair_around_differs(&residual);
 }
 
 size_t trial_log_take(struct lab *lab, const struct trial *trial)
@@ -64,7 +64,7 @@ size_t trial_log_take(struct lab *lab, const struct trial *trial)
     return different;
 }
 
-/* The scale that the codec takes, or one a little larger, so that some lie above the levels. */
+/* The scale of the codec, or a slightly larger one, so that some values exceed the levels. */
 static float random_scale(struct lab *lab, const float *in, size_t count, uint32_t levels)
 {
     float most = 0;
@@ -89,8 +89,8 @@ static size_t random_codes_differ(struct lab *lab, const struct trial *trial, co
     return codes_differ(&codes);
 }
 
-/* Elements that are their own draw, and its neighbours: a rest is compared with u in the last bit.
- */
+/* Elements equal to their random number or next to it, so that the fraction and u differ in the
+ * last bit. */
 static void make_close(struct lab *lab, float *in, size_t count, const struct tsk_stream *stream,
                        uint64_t first)
 {
@@ -149,7 +149,7 @@ size_t trial_natural_codes(struct lab *lab, const struct trial *trial)
 
 /* ---- code to float ---- */
 
-/* Sound codes; in every fourth trial one that is not: sign alone, or too large. */
+/* Valid codes; in every fourth trial one is invalid: sign alone, or too large. */
 static uint16_t *some_codes(struct lab *lab, const struct trial *trial, uint32_t levels,
                             unsigned mag_bits)
 {

@@ -1,4 +1,4 @@
-/* Statistics, draws, plain floats and halves, signs, lists. */
+/* Statistics, random numbers, plain floats and halves, signs, lists. */
 #include <math.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@ static size_t doubles_differ(double a, double b)
     return !(isnan(a) && isnan(b)) && memcmp(&a, &b, sizeof a) != 0;
 }
 
-/* As it is, and with what is not finite in a few places: wherever it lies, it is found. */
+/* Runs the input unchanged, and with non-finite values in a few places, which must be found. */
 size_t trial_magnitude_max(struct lab *lab, const struct trial *trial)
 {
     float *const in = (float *)(uintptr_t)lab_floats(lab, 0, trial, trial->count, trial->fill);
@@ -59,7 +59,7 @@ size_t trial_random(struct lab *lab, const struct trial *trial)
     return pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
-/* What a kernel that adds gave. After a refusal only the refusal itself counts. */
+/* Compares the results of a kernel that adds. After a refusal only the refusal is compared. */
 static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t set_bad)
 {
     size_t different = (ref_bad != set_bad) + (size_t)pair_around_differs(out);
@@ -115,7 +115,7 @@ size_t trial_bf16_from(struct lab *lab, const struct trial *trial)
            pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
-/* Halves that are finite in most trials: random bits would hardly ever be accepted. */
+/* Halves that are finite in most trials: random bits would almost always be refused. */
 static uint8_t *random_halves(struct lab *lab, const struct trial *trial, unsigned exponent)
 {
     uint8_t *in = lab_bytes(lab, 0, trial, 2 * trial->count);

@@ -6,7 +6,7 @@ struct thin {
     size_t rank;
 };
 
-/* The count as columns, and rows and ranks that go through all their remainders with it. */
+/* The count gives the columns; rows and ranks take all their remainders with it. */
 static struct thin thin_of(const struct trial *trial)
 {
     static const size_t ranks[] = {1, 2, 3, 4, 5, 7, 8, 16, 31, 32, 33};
@@ -16,7 +16,7 @@ static struct thin thin_of(const struct trial *trial)
     return (struct thin){{trial->place % 11, trial->count}, rank};
 }
 
-/* Sums of huge numbers overflow in all orders alike: what is compared is the order itself. */
+/* Sums of huge numbers overflow in every order: moderate numbers show the order. */
 static enum fill fill_of(const struct trial *trial)
 {
     return trial->fill == FILL_ANY ? FILL_NORMAL : trial->fill;

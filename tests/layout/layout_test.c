@@ -216,7 +216,7 @@ static void a_description_reads_back(void **unused)
     assert_memory_equal(bytes, again, len);
     terse_layout_destroy(read);
 
-    /* No shorter string is a description, and none with something behind it. */
+    /* No prefix is a description, and none with bytes after its end. */
     for (size_t cut = 0; cut < len; cut++) {
         uint8_t *tight = malloc(cut ? cut : 1);
         assert_non_null(tight);

@@ -1,9 +1,8 @@
-/* The same inputs over every engine give the same bits: prints, for every codec with its combines,
- * the hash of the answers of a few steps and of the memories, once all workers have been found
- * equal.
+/* The same inputs give the same bits with every engine: prints, for every codec with its combines,
+ * a hash of the aggregates of a few steps and of the residuals, after all workers were found equal.
  *
  *   exchange local WORKERS       threads of this process
- *   exchange callbacks WORKERS   the same behind callbacks of the caller's own
+ *   exchange callbacks WORKERS   the same through callbacks of the caller
  *   mpirun -n WORKERS exchange mpi */
 #include <pthread.h>
 #include <stdio.h>
@@ -53,7 +52,7 @@ static terse_layout *layout_new(void)
     return layout;
 }
 
-/* Whatever the engine, rank r's gradient of a step is this. */
+/* Rank r's gradient of a step, the same for every engine. */
 static void fill(float *gradient, size_t count, uint32_t rank, uint64_t step)
 {
     uint64_t state = rank * UINT64_C(0x9E3779B97F4A7C15) + step * 77 + 1;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Local threads, callbacks and one MPI: the same hashes for every codec and several crowds.
+# Local threads, callbacks and one MPI: the same hashes for every codec and number of workers.
 #
 #   exchange.sh MPI MPIRUN PROGRAM
 set -uo pipefail
@@ -21,18 +21,18 @@ over_mpi() {
 }
 
 for workers in 1 2 3 4 7 8; do
-    # An MPI may have something to say about the machine, some on stdout: that is not an answer.
-    "$program" local "$workers" >"$folder/local" 2>"$folder/local.said"
-    "$program" callbacks "$workers" >"$folder/callbacks" 2>"$folder/callbacks.said"
-    over_mpi "$workers" >"$folder/mpi.said" 2>&1
-    grep -E ' [0-9a-f]{16}$' "$folder/mpi.said" >"$folder/mpi"
+    # An MPI may print messages about the machine, also on stdout: they are not results.
+    "$program" local "$workers" >"$folder/local" 2>"$folder/local.log"
+    "$program" callbacks "$workers" >"$folder/callbacks" 2>"$folder/callbacks.log"
+    over_mpi "$workers" >"$folder/mpi.log" 2>&1
+    grep -E ' [0-9a-f]{16}$' "$folder/mpi.log" >"$folder/mpi"
     for engine in callbacks mpi; do
         if [ -s "$folder/local" ] && diff "$folder/local" "$folder/$engine" >"$folder/diff"; then
             printf 'ok %s workers: %s as local, %s hashes\n' "$workers" "$engine" \
                 "$(wc -l <"$folder/local")"
         else
             printf 'not ok %s workers: %s differs from local\n' "$workers" "$engine"
-            sed 's/^/    /' "$folder/diff" "$folder/$engine.said"
+            sed 's/^/    /' "$folder/diff" "$folder/$engine.log"
             bad=1
         fi
     done

@@ -13,8 +13,9 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Every rank says its process id, so that the script can see that none stays; the last one stops.
- * The way out of a late group is MPI_Abort, which also ends what is stopped. */
+/* Every rank prints its process id, so that the script can check that none is left; the last rank
+ * stops itself. After a timeout a program ends with MPI_Abort, which also ends stopped processes.
+ */
 int run_stopped(void)
 {
     terse_group *group = NULL;
@@ -62,17 +63,17 @@ static const char *mismatch(size_t root_len, size_t len)
     if (!is_root && (status != TERSE_MISMATCH || fault.rank != 0))
         bad = "the root is not named";
     if (!is_root && terse_group_barrier(group, NULL) != TERSE_PEER_LOST)
-        bad = "the group lives on";
+        bad = "the group is still alive";
     terse_group_destroy(group);
     return bad;
 }
 
 int run_mismatch(void)
 {
-    const int shorter = tell("a message too long names its sender", mismatch(200, 100));
-    const int longer = tell("a message too short names its sender", mismatch(100, 200));
-    /* Whole messages of ranks-*-short: the first of them look alike. */
-    const int fewer = tell("a message too many names its sender", mismatch(2000, 1000));
+    const int shorter = report("a message too long names its sender", mismatch(200, 100));
+    const int longer = report("a message too short names its sender", mismatch(100, 200));
+    /* Multiples of the short messages of ranks-*-short: only their number differs. */
+    const int fewer = report("a message too many names its sender", mismatch(2000, 1000));
     return shorter | longer | fewer |
-           tell("a message too few names its sender", mismatch(1000, 2000));
+           report("a message too few names its sender", mismatch(1000, 2000));
 }

@@ -1,5 +1,5 @@
-/* Every method gives the same weights whoever drives its workers: prints, for every method and a
- * few options, the hash of the weights after a few steps and of all error memories.
+/* Every method gives the same weights however its workers are driven: prints, for every method and
+ * a few options, a hash of the weights after a few steps and of all residuals.
  *
  *   method local WORKERS       one thread takes all workers through each step
  *   method threads WORKERS     a thread each
@@ -55,7 +55,7 @@ static terse_layout *layout_new(void)
     return layout;
 }
 
-/* Whoever drives it, rank r's gradient of a step is this. */
+/* Rank r's gradient of a step, the same for every driver. */
 static void fill(float *gradient, size_t count, uint32_t rank, uint64_t step)
 {
     uint64_t state = rank * UINT64_C(0x9E3779B97F4A7C15) + step * 77 + 1;
@@ -79,7 +79,7 @@ static uint64_t mix(uint64_t hash, const float *floats, size_t count)
 static const terse_method_options options = {
     .size = sizeof options, .seed = 11, .steps = STEPS, .compare_every = 1};
 
-/* Of a worker: weights, which are everybody's, and its own memory. */
+/* The hashes of a worker: of the weights, which all workers share, and of its own residual. */
 struct result {
     uint64_t weights;
     uint64_t memory;
@@ -96,7 +96,7 @@ static struct result result_of(terse_method *method, const float *weights, size_
 }
 
 /* Prints a spec's line, if all workers hold the same weights. */
-static int tell(const char *spec, const struct result *result, uint32_t workers)
+static int report(const char *spec, const struct result *result, uint32_t workers)
 {
     uint64_t memories = 0;
     for (uint32_t r = 0; r < workers; r++) {
@@ -110,7 +110,7 @@ static int tell(const char *spec, const struct result *result, uint32_t workers)
     return 0;
 }
 
-/* ---- one thread for all ---- */
+/* ---- one thread for all workers ---- */
 
 static terse_status run_together(const char *spec, uint32_t workers, struct result *result,
                                  terse_fault *fault)
@@ -154,13 +154,13 @@ static int run_local(uint32_t workers)
             printf("%s: %s\n", spec, fault.text);
             return 1;
         }
-        if (tell(spec, result, workers))
+        if (report(spec, result, workers))
             return 1;
     }
     return 0;
 }
 
-/* ---- a handle each ---- */
+/* ---- one handle per thread or rank ---- */
 
 static terse_status run_alone(const char *spec, terse_group *handle, struct result *result,
                               terse_fault *fault)
@@ -213,7 +213,7 @@ static int run_handle(terse_group *handle)
                    terse_status_text(status), fault.text);
             return 1;
         }
-        if (terse_group_rank(handle) == 0 && tell(spec, all, terse_group_workers(handle)))
+        if (terse_group_rank(handle) == 0 && report(spec, all, terse_group_workers(handle)))
             return 1;
     }
     return 0;

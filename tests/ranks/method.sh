@@ -21,18 +21,18 @@ over_mpi() {
 }
 
 for workers in 1 2 3 8; do
-    # An MPI may have something to say about the machine, some on stdout: that is not an answer.
-    "$program" local "$workers" >"$folder/local" 2>"$folder/local.said"
-    "$program" threads "$workers" >"$folder/threads" 2>"$folder/threads.said"
-    over_mpi "$workers" >"$folder/mpi.said" 2>&1
-    grep -E ' [0-9a-f]{16}$' "$folder/mpi.said" >"$folder/mpi"
+    # An MPI may print messages about the machine, also on stdout: they are not results.
+    "$program" local "$workers" >"$folder/local" 2>"$folder/local.log"
+    "$program" threads "$workers" >"$folder/threads" 2>"$folder/threads.log"
+    over_mpi "$workers" >"$folder/mpi.log" 2>&1
+    grep -E ' [0-9a-f]{16}$' "$folder/mpi.log" >"$folder/mpi"
     for engine in threads mpi; do
         if [ -s "$folder/local" ] && diff "$folder/local" "$folder/$engine" >"$folder/diff"; then
             printf 'ok %s workers: methods over %s as in one thread, %s hashes\n' "$workers" \
                 "$engine" "$(wc -l <"$folder/local")"
         else
             printf 'not ok %s workers: methods over %s differ from one thread\n' "$workers" "$engine"
-            sed 's/^/    /' "$folder/diff" "$folder/$engine.said"
+            sed 's/^/    /' "$folder/diff" "$folder/$engine.log"
             bad=1
         fi
     done

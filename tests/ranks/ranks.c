@@ -8,7 +8,7 @@
 
 #include "group/checks.h"
 
-int tell(const char *what, const char *why)
+int report(const char *what, const char *why)
 {
     int rank = 0;
     int workers = 0;
@@ -32,11 +32,11 @@ static int check_all(MPI_Comm comm, const char *where)
     terse_fault fault = {0};
     int bad = 0;
     if (terse_group_mpi(comm, &group, &fault))
-        return tell("group", fault.text);
+        return report("group", fault.text);
     for (unsigned c = 0; c < all_checks_count; c++) {
         char what[80];
         (void)snprintf(what, sizeof what, "%s%s", all_checks[c].name, where);
-        bad |= tell(what, all_checks[c].run(group));
+        bad |= report(what, all_checks[c].run(group));
     }
     terse_group_destroy(group);
     return bad;
@@ -47,14 +47,14 @@ static int run_checks(void)
     return check_all(MPI_COMM_WORLD, "");
 }
 
-/* Two communicators at once, their ranks in another order than the world's. */
+/* Two communicators at once, with ranks in another order than in MPI_COMM_WORLD. */
 static int run_split(void)
 {
     int rank = 0;
     MPI_Comm half = MPI_COMM_NULL;
     (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &half) != MPI_SUCCESS)
-        return tell("split", "MPI_Comm_split failed");
+        return report("split", "MPI_Comm_split failed");
     const int bad = check_all(half, ", split");
     (void)MPI_Comm_free(&half);
     return bad;
@@ -99,23 +99,23 @@ static int run_single(void)
         return 1;
     int bad = 0;
     if (provided != MPI_THREAD_SINGLE) {
-        printf("# this MPI gives more than was asked for\n");
+        printf("# this MPI provides a higher thread level than requested\n");
     } else if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault)) {
-        bad = tell("group at MPI_THREAD_SINGLE", fault.text);
+        bad = report("group at MPI_THREAD_SINGLE", fault.text);
     } else {
-        bad = tell("another thread is refused at MPI_THREAD_SINGLE", check_single(group));
+        bad = report("another thread is refused at MPI_THREAD_SINGLE", check_single(group));
         for (unsigned c = 0; c < all_checks_count; c++)
-            bad |= tell(all_checks[c].name, all_checks[c].run(group));
+            bad |= report(all_checks[c].name, all_checks[c].run(group));
     }
     terse_group_destroy(group);
-    terse_mpi_stop(1); /* did not start it: does nothing */
+    terse_mpi_stop(1); /* terse_mpi_start did not start MPI: does nothing */
     (void)MPI_Finalize();
     return bad;
 }
 
 /* ---- without MPI ---- */
 
-/* Says what the launcher announces, and leaves MPI alone. */
+/* Prints the number that the launcher announces, without MPI_Init. */
 static int run_launched(void)
 {
     terse_mpi_about about;

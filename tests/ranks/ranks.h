@@ -4,10 +4,10 @@
 
 #include <terse/mpi.h>
 
-/* Prints "ok WHAT (n ranks)" or "not ok ..." once, by rank 0; why is NULL where all went well. */
-int tell(const char *what, const char *why);
+/* Rank 0 prints "ok WHAT (n ranks)" or "not ok ..."; `why` is NULL on success. */
+int report(const char *what, const char *why);
 
-int run_stopped(void);  /* the last rank stops itself: the others name it in time */
+int run_stopped(void);  /* the last rank stops itself: the others name it within the timeout */
 int run_mismatch(void); /* lengths that do not agree name the sender */
 
 #endif

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# One MPI: the checks for several numbers of ranks, then what goes wrong.
+# One MPI: the checks for several numbers of ranks, then failures.
 #
 #   run.sh MPI MPIRUN PROGRAM PROGRAM_WITH_SHORT_MESSAGES
 #   run.sh missing MPI
@@ -39,21 +39,21 @@ verdict() {
     fi
 }
 
-# part COUNT command...: the program prints its own lines and must end well
+# part COUNT command...: the program prints its own lines and must exit with 0
 part() {
     local code=0
     start "$@" >"$out" 2>&1 || code=$?
     grep -E '^(ok|not ok|skip|# )' "$out"
     if [ "$code" -ne 0 ]; then
-        verdict 1 "$(basename "$2") $3 with $1 ranks ends well"
+        verdict 1 "$(basename "$2") $3 with $1 ranks exits with 0"
     fi
 }
 
-# Nobody but the stopped one prints "wrong", all others name it, and no process stays.
+# All ranks but the stopped one name it, and no process is left.
 stopped() {
     local pid left=0
     start "$1" "$program" stopped >"$out" 2>&1
-    [ "$(grep -c "^named: .*rank $(($1 - 1)) " "$out")" -eq "$(($1 - 1))" ] || return 1
+    [ "$(grep -c "^named: .*rank $(($1 - 1)): " "$out")" -eq "$(($1 - 1))" ] || return 1
     sleep 1
     while read -r pid; do
         grep -qs '^State:[[:space:]]*[A-WY]' "/proc/$pid/status" && left=1
@@ -76,10 +76,10 @@ for count in 2 4; do
 done
 
 start 3 "$program" launched >"$out" 2>&1 && [ "$(grep -c '^launched 3$' "$out")" -eq 3 ]
-verdict "$?" "the launcher is seen without MPI_Init"
+verdict "$?" "the launcher is detected without MPI_Init"
 
 env -i "$program" launched >"$out" 2>&1 && grep -q '^launched 0$' "$out"
-verdict "$?" "no launcher, none seen"
+verdict "$?" "without a launcher none is detected"
 
 start 2 "$program" start >"$out" 2>&1 && [ "$(grep -c 'start: ok.*flags 1$' "$out")" -eq 2 ]
 verdict "$?" "start sets btl_tcp_flags"

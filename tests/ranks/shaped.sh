@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# bench/shaped with a small buffer: the row makes sense, and no namespace stays, also when it is
-# told to end.
+# bench/shaped with a small buffer: the row is plausible, and no namespace is left, also after a
+# signal.
 #
 #   shaped.sh WORKER_PROGRAM
 set -uo pipefail
@@ -22,8 +22,8 @@ verdict() {
 
 run=("$shaped" --program "$program" --json --rate 200mbit --workers 3)
 
-# A float passes the line 2(K-1)/K times: 4/3 x 4 x 400000 bytes. Less time than the line takes is
-# impossible, and ten times as much is not what this is for.
+# A float crosses a link 2(K-1)/K times: 4/3 x 4 x 400000 bytes. Less time than the link needs is
+# impossible; ten times as much is a failure.
 makes_sense() {
     python3 - "$out" <<'END'
 import json, sys
@@ -43,22 +43,22 @@ if [ "$code" -eq 77 ]; then
     exit 77
 fi
 [ "$code" -eq 0 ] && makes_sense >>"$out" 2>&1
-verdict "$?" "a dense sum over shaped links takes about the line's time and bytes"
+verdict "$?" "a dense sum over shaped links takes about the time and bytes of the link"
 
-# Cubic may be forbidden inside namespaces; what was taken instead is told, and the kernel has it.
+# Cubic may be forbidden inside namespaces; the row names the one used, and the kernel has it.
 control_is_told() {
     local control
     control="$(python3 -c 'import json, sys; print(json.load(sys.stdin)["congestion"])' <"$out")"
     grep -qw -e "$control" /proc/sys/net/ipv4/tcp_available_congestion_control
 }
 [ "$code" -eq 0 ] && control_is_told
-verdict "$?" "it takes a congestion control that the kernel allows, and tells which"
+verdict "$?" "it uses a congestion control that the kernel allows, and names it"
 
 "${run[@]}" --congestion none-such >"$out" 2>&1
 [ "$?" -eq 77 ] && grep -q -e '--congestion none-such: .* it allows: [a-z]' "$out"
 verdict "$?" "a congestion control that is not allowed is refused by name"
 
-# Voting: a bit for a float, and the bound beside it.
+# Voting: one bit per float, and the lower bound of the time.
 votes_make_sense() {
     python3 - "$out" <<'END'
 import json, sys
@@ -73,7 +73,7 @@ END
 }
 "${run[@]}" --case vote --count 4000000 --steps 3 --runs 1 >"$out" 2>&1 &&
     votes_make_sense >>"$out" 2>&1
-verdict "$?" "a vote takes a 25th of the bytes, and its bound is told"
+verdict "$?" "a vote takes a 25th of the bytes, and its bound is printed"
 
 count=$((4000000 + $$)) # a name for its processes
 "${run[@]}" --count "$count" --steps 1000 >"$out" 2>&1 &
@@ -86,7 +86,7 @@ kill "$pid"
 wait "$pid"
 ip netns list >"$out"
 ! grep -q "^terse${pid}n" "$out"
-verdict "$?" "no namespace stays when it is told to end"
+verdict "$?" "no namespace is left after a signal"
 ! pgrep -af "shaped_worker dense $count 1000" >"$out"
 verdict "$?" "and no process"
 exit "$bad"

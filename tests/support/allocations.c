@@ -5,7 +5,7 @@
 #include "support/support.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_ALLOCATOR 0 /* the sanitizer brings its own */
+#define OWN_ALLOCATOR 0 /* the sanitizer has its own malloc */
 #else
 #define OWN_ALLOCATOR 1
 #endif

@@ -2,10 +2,10 @@
 #ifndef TEST_ALLOCATIONS_H
 #define TEST_ALLOCATIONS_H
 
-/* So far; always 0 where they cannot be counted. */
+/* Allocations so far; always 0 where they cannot be counted. */
 long test_allocations(void);
 
-/* A test of its own: the counter counts, or it says why it cannot. */
+/* A test of the counter; it is skipped with the reason where it cannot count. */
 void test_the_counter_counts(void **unused);
 
 #endif

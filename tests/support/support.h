@@ -1,4 +1,4 @@
-/* What several tests need: a seed that is printed, numbers of every kind, layouts. */
+/* Shared by several tests: a printed seed, numbers of every kind, layouts. */
 #ifndef TERSE_TEST_SUPPORT_H
 #define TERSE_TEST_SUPPORT_H
 

@@ -1,5 +1,5 @@
-/* Several threads, each with codecs of its own, in a process whose kernels are not bound yet: all
- * bind the same kernel set, and every payload is the one that a single thread makes. */
+/* Several threads with codecs of their own, in a process whose kernels are not bound yet: all bind
+ * the same kernel set, and every payload equals that of a single thread. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ struct payload {
 struct worker {
     pthread_t thread;
     const char *kernels;
-    struct payload said[CODECS];
+    struct payload payload[CODECS];
     uint32_t codecs;
     int failed;
 };
@@ -38,8 +38,8 @@ static void fill(float *floats)
     }
 }
 
-/* Encodes and decodes the first round with the codec of this number. */
-static terse_status use_codec(const char *name, const terse_layout *layout, struct payload *said)
+/* Encodes and decodes the first pass with this codec. */
+static terse_status use_codec(const char *name, const terse_layout *layout, struct payload *payload)
 {
     const terse_rng_key key = {.seed = 7, .step = 3, .worker = 0};
     const terse_codec_options options = {.threads = 1};
@@ -51,13 +51,13 @@ static terse_status use_codec(const char *name, const terse_layout *layout, stru
     if (!status) {
         const size_t cap = terse_codec_payload_bound(codec, 0);
         fill(floats);
-        said->bytes = calloc(cap + 1, 1);
-        status = said->bytes
-                     ? terse_codec_encode_take(codec, 0, &key, floats, said->bytes, cap, &said->len)
-                     : TERSE_NO_MEMORY;
+        payload->bytes = calloc(cap + 1, 1);
+        status = payload->bytes ? terse_codec_encode_take(codec, 0, &key, floats, payload->bytes,
+                                                          cap, &payload->len)
+                                : TERSE_NO_MEMORY;
     }
     if (!status)
-        status = terse_codec_decode_add(codec, 0, &key, said->bytes, said->len, floats, NULL);
+        status = terse_codec_decode_add(codec, 0, &key, payload->bytes, payload->len, floats, NULL);
     terse_codec_destroy(codec);
     free(floats);
     return status;
@@ -73,7 +73,8 @@ static void *work(void *context)
                      terse_layout_vector(COUNT, &layout) != TERSE_OK;
     while (!worker->failed && worker->codecs < CODECS &&
            terse_codec_list(worker->codecs, &about) == TERSE_OK) {
-        worker->failed = use_codec(about.name, layout, &worker->said[worker->codecs]) != TERSE_OK;
+        worker->failed =
+            use_codec(about.name, layout, &worker->payload[worker->codecs]) != TERSE_OK;
         worker->codecs++;
     }
     terse_layout_destroy(layout);
@@ -96,14 +97,14 @@ static void threads_agree(void **state)
         assert_true(workers[i].codecs > 0);
         assert_int_equal(workers[i].codecs, workers[0].codecs);
         for (uint32_t c = 0; c < workers[i].codecs; c++) {
-            assert_int_equal(workers[i].said[c].len, workers[0].said[c].len);
-            assert_memory_equal(workers[i].said[c].bytes, workers[0].said[c].bytes,
-                                workers[0].said[c].len);
+            assert_int_equal(workers[i].payload[c].len, workers[0].payload[c].len);
+            assert_memory_equal(workers[i].payload[c].bytes, workers[0].payload[c].bytes,
+                                workers[0].payload[c].len);
         }
     }
     for (int i = 0; i < THREADS; i++)
         for (uint32_t c = 0; c < workers[i].codecs; c++)
-            free(workers[i].said[c].bytes);
+            free(workers[i].payload[c].bytes);
     pthread_barrier_destroy(&start);
 }
 

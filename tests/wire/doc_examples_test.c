@@ -1,5 +1,5 @@
 /* doc_examples_test DOCUMENT [--print]: the hexadecimal examples of docs/wire-format.md are what
- * the library says. A block of the document that starts with
+ * those of the library. A block of the document that starts with
  *
  *     ```input vector        ```payload SPEC      ```says SPEC       ```frame SPEC
  *     ```input matrix        ```payload-0 SPEC    ```payload-1 SPEC
@@ -25,13 +25,13 @@ static const terse_rng_key key = {.seed = 1, .step = 2, .worker = 0};
 
 static char document[MAX_TEXT];
 
-/* What the library says about one example. */
+/* The library's result for one example. */
 struct example {
     uint8_t payload[2][MAX_ITEMS];
     size_t len[2];
     uint8_t frame[MAX_ITEMS];
     size_t frame_len;
-    float said[MAX_COUNT];
+    float decoded[MAX_COUNT];
     size_t count;
 };
 
@@ -51,7 +51,7 @@ static const char *find_block(const char *head, const char **end)
     return at;
 }
 
-/* The words of a block, comments left out, each handed to `take`. */
+/* Calls `take` for each word of a block, without comments. */
 static void each_word(const char *at, const char *end,
                       void (*take)(const char *word, void *context), void *context)
 {
@@ -139,7 +139,7 @@ static struct example example_of(const char *spec, uint32_t passes)
                                             MAX_ITEMS, &example.len[pass]),
                          TERSE_OK);
         assert_int_equal(terse_codec_decode_add(codec, pass, &key, example.payload[pass],
-                                                example.len[pass], example.said, NULL),
+                                                example.len[pass], example.decoded, NULL),
                          TERSE_OK);
     }
     assert_int_equal(terse_frame_seal(codec, 0, &key, example.payload[0], example.len[0], 1,
@@ -163,7 +163,7 @@ static void check_bytes(const char *head, const uint8_t *expected, size_t len)
     assert_memory_equal(bytes.at, expected, len);
 }
 
-/* Compares every block of this spec that the document has; at least its payloads. */
+/* Compares every block of this spec in the document, which must have at least its payloads. */
 static void check_spec(const char *spec, uint32_t passes)
 {
     char head[128];
@@ -181,10 +181,10 @@ static void check_spec(const char *spec, uint32_t passes)
         check_bytes(head, example.frame, example.frame_len);
     (void)snprintf(head, sizeof head, "says %s", spec);
     if (find_block(head, &end)) {
-        const struct floats said = read_floats(head);
-        assert_int_equal(said.count, example.count);
-        for (size_t i = 0; i < said.count; i++)
-            assert_memory_equal(&said.at[i], &example.said[i], sizeof(float));
+        const struct floats decoded = read_floats(head);
+        assert_int_equal(decoded.count, example.count);
+        for (size_t i = 0; i < decoded.count; i++)
+            assert_memory_equal(&decoded.at[i], &example.decoded[i], sizeof(float));
     }
 }
 
@@ -243,7 +243,7 @@ static int print_spec(const char *spec, uint32_t passes)
         print_bytes(spec, example.payload[pass], example.len[pass]);
     print_bytes("frame", example.frame, example.frame_len);
     for (size_t i = 0; i < example.count; i++)
-        (void)printf("%.9g%s", (double)example.said[i], i + 1 == example.count ? "\n" : " ");
+        (void)printf("%.9g%s", (double)example.decoded[i], i + 1 == example.count ? "\n" : " ");
     return 0;
 }
 

@@ -1,4 +1,4 @@
-/* Frames: sealing, opening, matching, and everything that is refused on the way. */
+/* Frames: sealing, opening, matching, and all refusals. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -67,13 +67,13 @@ static size_t seal(terse_codec *codec, uint32_t pass, int with_layout, uint8_t *
     return len;
 }
 
-/* Makes the checksum fit again, so that another rule has to notice. */
+/* Recomputes the checksum, so that another rule must find the damage. */
 static void reseal(uint8_t *frame, size_t len)
 {
     tsi_store_u64(frame + len - 8, tsi_hash64(frame, len - 8));
 }
 
-/* ---- the way there and back ---- */
+/* ---- round trips ---- */
 
 static void check_view(const terse_frame *view, const uint8_t *frame, size_t len,
                        const terse_codec *codec, uint32_t pass)
@@ -96,7 +96,7 @@ static void check_view(const terse_frame *view, const uint8_t *frame, size_t len
         assert_ptr_equal(view->layout, frame + TERSE_FRAME_HEADER_LEN);
 }
 
-/* open, make codec and layout from what it says, seal again: the same bytes. */
+/* Opens a frame, makes its codec and layout, and seals it again: the bytes are the same. */
 static void check_canonical(const uint8_t *frame, size_t len, const terse_layout *known)
 {
     terse_frame view;
@@ -121,7 +121,7 @@ static void check_canonical(const uint8_t *frame, size_t len, const terse_layout
     terse_layout_destroy(layout);
 }
 
-static void every_codec_there_and_back(void **unused)
+static void every_codec_round_trips(void **unused)
 {
     (void)unused;
     terse_layout *layout = mixed_layout();
@@ -228,7 +228,7 @@ static void seal_refuses_what_no_codec_made(void **unused)
 
 /* ---- damage ---- */
 
-static void every_flipped_bit_is_noticed(void **unused)
+static void every_flipped_bit_is_detected(void **unused)
 {
     (void)unused;
     terse_codec *codec = mixed_codec("scaled-sign");
@@ -247,7 +247,7 @@ static void every_flipped_bit_is_noticed(void **unused)
     terse_codec_destroy(codec);
 }
 
-static void every_lost_tail_is_noticed(void **unused)
+static void every_lost_tail_is_detected(void **unused)
 {
     (void)unused;
     terse_codec *codec = mixed_codec("topk:keep=0.2");
@@ -257,7 +257,7 @@ static void every_lost_tail_is_noticed(void **unused)
         terse_frame view;
         terse_fault fault;
         size_t used;
-        uint8_t *tight = malloc(cut ? cut : 1); /* a sanitizer sees every byte read behind it */
+        uint8_t *tight = malloc(cut ? cut : 1); /* a sanitizer detects reads behind it */
         assert_non_null(tight);
         memcpy(tight, frame, cut);
         assert_int_equal(terse_frame_open(tight, cut, &view, &used, &fault), TERSE_BAD_FRAME);
@@ -268,7 +268,7 @@ static void every_lost_tail_is_noticed(void **unused)
     terse_codec_destroy(codec);
 }
 
-/* ---- rules of the header, each broken alone under a right checksum ---- */
+/* ---- rules of the header, each broken alone with a valid checksum ---- */
 
 struct edit {
     size_t at;
@@ -303,7 +303,7 @@ static void every_rule_of_the_header(void **unused)
         {48, 8, 133, TERSE_BAD_FRAME, 268, "frame: ends after 268 of 269 bytes"},
         {48, 8, 131, TERSE_BAD_FRAME, 267, "frame: 1 bytes after its end"},
         {60, 4, UINT32_MAX, TERSE_BAD_FRAME, 268, "frame: ends after 268 of 4294967515 bytes"},
-        {5, 1, 0, TERSE_BAD_FRAME, 5, "codec: 0 is none"},
+        {5, 1, 0, TERSE_BAD_FRAME, 5, "codec: 0 is not a codec"},
         {56, 4, 0xffffff, TERSE_BAD_FRAME, 56, "worker: above 2^24-2"},
         {32, 8, (UINT64_C(1) << 40) + 1, TERSE_BAD_FRAME, 32, "first: above 2^40"},
         {40, 8, (UINT64_C(1) << 40) + 1, TERSE_BAD_FRAME, 40, "count: range ends above 2^40"},
@@ -331,7 +331,7 @@ static void every_rule_of_the_header(void **unused)
     terse_codec_destroy(codec);
 }
 
-/* An included layout is checked by open itself, with offsets in the frame. */
+/* terse_frame_open checks an included layout; offsets count in the frame. */
 static void a_layout_that_breaks_a_rule(void **unused)
 {
     (void)unused;
@@ -349,7 +349,7 @@ static void a_layout_that_breaks_a_rule(void **unused)
     terse_codec_destroy(codec);
 }
 
-/* ---- what a frame is for ---- */
+/* ---- matching ---- */
 
 static terse_status match(const terse_codec *made, const terse_codec *expected, terse_fault *fault,
                           const struct edit *edit)
@@ -478,12 +478,12 @@ static void without_a_layout_there_is_none(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_codec_there_and_back),
+        cmocka_unit_test(every_codec_round_trips),
         cmocka_unit_test(a_payload_may_lie_anywhere),
         cmocka_unit_test(frames_follow_each_other),
         cmocka_unit_test(seal_refuses_what_no_codec_made),
-        cmocka_unit_test(every_flipped_bit_is_noticed),
-        cmocka_unit_test(every_lost_tail_is_noticed),
+        cmocka_unit_test(every_flipped_bit_is_detected),
+        cmocka_unit_test(every_lost_tail_is_detected),
         cmocka_unit_test(every_rule_of_the_header),
         cmocka_unit_test(a_layout_that_breaks_a_rule),
         cmocka_unit_test(match_names_what_differs),

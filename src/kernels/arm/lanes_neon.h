@@ -1,5 +1,5 @@
-/* Sixteen lanes in four registers: NEON as every arm64 CPU has it. The words are those of
- * lanes/lane.h. */
+/* Sixteen lanes in four registers: NEON, which every arm64 CPU has. The operations are those
+ * of lanes/lane.h. */
 #ifndef TSK_LANES_NEON_H
 #define TSK_LANES_NEON_H
 
@@ -7,14 +7,14 @@
 
 #include "kernels/lanes/lane.h"
 
-/* By their first lane. */
+/* The fields are named by their first lane. */
 typedef struct vf {
     float32x4_t q0, q4, q8, q12;
 } vf;
 typedef struct vi {
     uint32x4_t q0, q4, q8, q12;
 } vi;
-typedef vi vm; /* every bit of a lane is its answer */
+typedef vi vm; /* all bits of a lane are 1 (true) or 0 */
 typedef struct vs {
     uint16x8_t low, high; /* lanes 0..7, 8..15 */
 } vs;
@@ -31,7 +31,7 @@ LANE void quarter_store_f32(uint8_t *at, float32x4_t a)
     vst1q_u8(at, vreinterpretq_u8_f32(a));
 }
 
-/* Payload floats may lie at any byte. */
+/* Payload floats may be unaligned. */
 LANE vf vf_load(const void *at)
 {
     const uint8_t *x = (const uint8_t *)at;
@@ -55,7 +55,7 @@ LANE void vf_store(void *at, vf a)
     quarter_store_f32(x + 48, a.q12);
 }
 
-/* This CPU knows by itself that whole lines are written. */
+/* A normal store: this CPU detects writes of whole lines itself. */
 LANE void vf_store_past(void *at, vf a)
 {
     vf_store(at, a);
@@ -126,7 +126,7 @@ LANE vf vf_bits(vi a)
                 vreinterpretq_f32_u32(a.q8), vreinterpretq_f32_u32(a.q12)};
 }
 
-/* |a| < limit ? |a| : limit, for limit >= 0. The instruction for it treats NaN in another way. */
+/* |a| < limit ? |a| : limit, for limit >= 0. The minimum instruction treats NaN differently. */
 LANE vf vf_least(vf a, vf limit)
 {
     const vf size = {vabsq_f32(a.q0), vabsq_f32(a.q4), vabsq_f32(a.q8), vabsq_f32(a.q12)};
@@ -265,13 +265,13 @@ LANE vm vi_nonzero(vi a)
                 vtstq_u32(a.q12, a.q12)};
 }
 
-/* a + 1 where asked */
+/* a + 1 where the mask is set */
 LANE vi vi_count_if(vi a, vm where)
 {
     return vi_sub(a, where);
 }
 
-/* 0 elsewhere */
+/* a where the mask is set, else 0 */
 LANE vi vi_keep_if(vm where, vi a)
 {
     return vi_and(where, a);
@@ -410,7 +410,7 @@ LANE vs vs_code(vi magnitude, vf x, uint32_t sign)
                 half_code(code.high, bits.q8, bits.q12, (uint16_t)sign)};
 }
 
-/* Stores the codes of 32. */
+/* Stores 32 codes. */
 LANE void vi_store_codes(void *at, vi magnitude0, vf x0, vi magnitude1, vf x1, uint32_t sign)
 {
     uint16_t *codes = (uint16_t *)at;

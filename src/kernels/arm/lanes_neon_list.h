@@ -1,4 +1,4 @@
-/* Lists of lanes, and codes as bit strings, at the kernel set neon. */
+/* Lists of lanes, and codes as bit strings, for the kernel set neon. */
 #ifndef TSK_LANES_NEON_LIST_H
 #define TSK_LANES_NEON_LIST_H
 
@@ -21,8 +21,8 @@ LANE size_t quarter_collect(uint32x4_t at, uint32x4_t a, uint32_t where, uint32_
     return collect_count(where);
 }
 
-/* Appends the lanes asked for: first + lane to `index`, the lane itself to `value`. May scribble on
- * sixteen entries. Returns how many. */
+/* Appends the selected lanes: first + lane to `index`, the lane itself to `value`. Returns how
+ * many. May overwrite sixteen entries. */
 LANE size_t vf_collect(vf a, vm where, uint32_t first, uint32_t *index, float *value)
 {
     if (vi_top(where) == 0)
@@ -39,7 +39,7 @@ LANE size_t vf_collect(vf a, vm where, uint32_t first, uint32_t *index, float *v
 
 /* ---- codes as bit strings ---- */
 
-/* Each 32-bit lane holds two numbers of `bits` bits in its halves: brings them together. */
+/* Each 32-bit lane holds two numbers of `bits` bits in its halves: joins them. */
 LANE vi vi_join32(vi a, unsigned bits)
 {
     return vi_select(vi_of((1u << bits) - 1), a, vi_shr(a, 16 - bits));
@@ -69,7 +69,7 @@ LANE uint32x4_t quarter_join128(uint32x4_t a, int64x2_t shift)
     return vreinterpretq_u32_u64(vorrq_u64(lower, upper));
 }
 
-/* The same in 128-bit lanes, numbers of 4 * bits bits. What is behind them is unspecified. */
+/* The same in 128-bit lanes, numbers of 4 * bits bits. The bits behind them are unspecified. */
 LANE vi vi_join128(vi a, unsigned bits)
 {
     const int64_t n = 4 * (int64_t)bits;

@@ -1,4 +1,4 @@
-/* Philox at the kernel set neon: RANDOM_STREAMS times RANDOM_LANES blocks side by side
+/* Philox for the kernel set neon: RANDOM_STREAMS times RANDOM_LANES blocks side by side
  * (lanes/random.h). */
 #ifndef TSK_LANES_NEON_RANDOM_H
 #define TSK_LANES_NEON_RANDOM_H
@@ -10,10 +10,10 @@
 
 typedef vi vw;
 typedef struct vp {
-    vi low, high; /* of the 64-bit products */
+    vi low, high; /* words of the 64-bit products */
 } vp;
-typedef uint32x4_t vk; /* one 32-bit number, everywhere */
-typedef vi vl;         /* RANDOM_LANES draws in order */
+typedef uint32x4_t vk; /* one 32-bit number in all lanes */
+typedef vi vl;         /* RANDOM_LANES random numbers in order */
 
 LANE vk vk_of(uint32_t x)
 {

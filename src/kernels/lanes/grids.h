@@ -1,4 +1,4 @@
-/* Float to code: sign << mag_bits | magnitude, sixteen bits each. */
+/* Converts floats to codes: sign << mag_bits | magnitude, sixteen bits each. */
 #ifndef TSK_LANES_GRIDS_H
 #define TSK_LANES_GRIDS_H
 
@@ -6,7 +6,7 @@
 
 /* ---- powers of two ---- */
 
-/* Thresholds are few, but a loop over them costs: four vectors share it. */
+/* Four vectors share the loop over the thresholds. */
 LANE void log_magnitudes(const vf x[4], const float *thresholds, unsigned levels, vi magnitude[4])
 {
     vf size[4];
@@ -45,7 +45,7 @@ static void log_codes_f32(const float *in, size_t count, const float *thresholds
 
 /* ---- equal steps ---- */
 
-/* x in steps, levels at most (there the rest is 0 and nothing is added). */
+/* |x| in units of a step, at most `levels` (there the fraction is 0 and nothing is added). */
 LANE vf steps_of(vf x, float scale, uint32_t levels)
 {
     return vf_least(vf_mul(x, vf_of(scale)), vf_of((float)levels));

@@ -1,18 +1,18 @@
-/* Code to float, added. What is not a code is noticed, not decoded. */
+/* Converts codes to floats and adds them. Invalid codes are reported, not decoded. */
 #ifndef TSK_LANES_GRIDS_ADD_H
 #define TSK_LANES_GRIDS_ADD_H
 
 struct code_parts {
     vi magnitude;
-    vi sign; /* as the sign of a float */
+    vi sign; /* the sign of a float */
     vm bad;
 };
 
-/* How codes come apart. */
+/* The constants that split a code. */
 struct code_plan {
-    vi mask;   /* of the magnitude */
+    vi mask;   /* mask of the magnitude */
     vi levels; /* the largest magnitude */
-    vi shift;  /* brings the sign to bit 31 */
+    vi shift;  /* shift of the sign to bit 31 */
 };
 
 LANE struct code_plan code_plan_of(uint32_t levels, unsigned mag_bits)
@@ -62,7 +62,7 @@ static uint32_t log_add_f32(float *out, const uint16_t *codes, size_t count, uns
     return vm_bits(bad) != 0;
 }
 
-/* What remains of x when its code is said: the sign of the code is that of x. */
+/* The residual of x after its code is subtracted; the sign of the code is that of x. */
 LANE vf log_rest(vf x, vi magnitude, vf times, vi exponent)
 {
     const struct code_parts code = {.magnitude = magnitude,
@@ -70,7 +70,7 @@ LANE vf log_rest(vf x, vi magnitude, vf times, vi exponent)
     return vf_add(x, log_value(code, times, exponent));
 }
 
-static void log_take_f32(float *memory, size_t count, const float *thresholds, unsigned levels,
+static void log_take_f32(float *residual, size_t count, const float *thresholds, unsigned levels,
                          unsigned mag_bits, float scale, uint16_t *codes)
 {
     const uint32_t sign = 1u << mag_bits;
@@ -81,18 +81,18 @@ static void log_take_f32(float *memory, size_t count, const float *thresholds, u
     size_t i = 0;
     for (; i + 2 * PAIR <= count; i += 2 * PAIR) {
         for (unsigned v = 0; v < 4; v++)
-            x[v] = vf_stream(memory + i + TSK_LANES * v);
+            x[v] = vf_stream(residual + i + TSK_LANES * v);
         log_magnitudes(x, thresholds, levels, magnitude);
         for (unsigned v = 0; v < 4; v++)
-            vf_store(memory + i + TSK_LANES * v, log_rest(x[v], magnitude[v], times, exponent));
+            vf_store(residual + i + TSK_LANES * v, log_rest(x[v], magnitude[v], times, exponent));
         vi_store_codes(codes + i, magnitude[0], x[0], magnitude[1], x[1], sign);
         vi_store_codes(codes + i + PAIR, magnitude[2], x[2], magnitude[3], x[3], sign);
     }
     for (; i < count; i += TSK_LANES) {
         const size_t n = lanes_of(count - i);
-        x[0] = vf_load_first(memory + i, n);
+        x[0] = vf_load_first(residual + i, n);
         log_magnitudes(x, thresholds, levels, magnitude);
-        vf_store_first(memory + i, log_rest(x[0], magnitude[0], times, exponent), n);
+        vf_store_first(residual + i, log_rest(x[0], magnitude[0], times, exponent), n);
         vs_store_first(codes + i, vs_code(magnitude[0], x[0], sign), n);
     }
 }

@@ -1,13 +1,14 @@
-/* What every vocabulary and every body of the wide kernel sets starts from.
+/* The base of the wide kernel sets.
  *
- * A kernel is written once (the other headers of this folder) over sixteen lanes; a kernel set is a
- * vocabulary of those lanes (x86/lanes_avx2*.h, x86/lanes_avx512*.h, arm/lanes_neon*.h):
+ * A kernel is written once (the other headers of this folder) over sixteen lanes; a kernel set
+ * implements the operations on those lanes (x86/lanes_avx2*.h, x86/lanes_avx512*.h,
+ * arm/lanes_neon*.h):
  *
- *   vf  sixteen floats              vm  sixteen yes or no
+ *   vf  sixteen floats              vm  sixteen booleans
  *   vi  sixteen 32-bit integers     vd  sixteen doubles, to sum in
  *   vs  sixteen 16-bit integers     vw, vp, vk  words, products and constants of Philox
  *
- * A name is type_verb. `_first` touches the first n lanes in memory alone, n <= 16; loads fill the
+ * A name is type_verb. `_first` accesses only the first n lanes in memory, n <= 16; loads fill the
  * other lanes with 0. Memory needs no alignment. Integers are unsigned. */
 #ifndef TSK_LANE_H
 #define TSK_LANE_H
@@ -23,7 +24,7 @@
 #define SIGN_BIT 0x80000000u
 #define MAGNITUDE_MASK 0x7fffffffu
 
-/* How many lanes of the next vector hold elements, `left` elements before the end. */
+/* The number of lanes of the next vector that hold elements, `left` elements before the end. */
 LANE size_t lanes_of(size_t left)
 {
     return left < TSK_LANES ? left : TSK_LANES;

@@ -1,16 +1,16 @@
 /* Codes to a bit string and back.
  *
  * Packing joins neighbours: two codes in 32 bits, four in 64, eight in 128, of which the first
- * `bits` bytes count. These are stored sixteen bytes wide, each over the end of the one before.
- * Unpacking lets every lane look at the four bytes that its code lies in.
- * Both work on a copy where sixteen bytes would reach over the end. */
+ * `bits` bytes are used. Each store writes sixteen bytes, and the next one overwrites the excess.
+ * Unpacking loads into every lane the four bytes that contain its code. Both use a copy where
+ * sixteen bytes would pass the end. */
 #ifndef TSK_LANES_PACK_H
 #define TSK_LANES_PACK_H
 
 #define PACK_STEP 32u    /* codes at a time: 4 * bits bytes */
 #define UNPACK_STEP 16u  /* codes at a time: 2 * bits bytes */
 #define QUARTER 16u      /* bytes of a 128-bit lane */
-#define PACK_REACH 64u   /* >= 3 * bits + QUARTER: what one step touches */
+#define PACK_REACH 64u   /* >= 3 * bits + QUARTER, the bytes of one step */
 #define UNPACK_REACH 40u /* >= 3 * bits / 2 + QUARTER */
 
 LANE size_t packed_len(size_t count, unsigned bits)
@@ -24,7 +24,7 @@ LANE void pack_step(const uint16_t *codes, unsigned bits, uint8_t *out)
     vi_store_quarters(out, vi_join128(vi_join64(pairs, bits), bits), bits);
 }
 
-/* At most PACK_STEP codes; writes their bytes alone. */
+/* Packs at most PACK_STEP codes; writes only their bytes. */
 static void pack_few(const uint16_t *codes, size_t count, unsigned bits, uint8_t *out)
 {
     uint16_t padded[PACK_STEP] = {0};
@@ -49,12 +49,12 @@ static void pack_codes(const uint16_t *codes, size_t count, unsigned bits, uint8
 }
 
 struct unpack_plan {
-    vi which; /* bytes of a quarter that a lane looks at */
-    vi shift; /* where its code begins in them */
+    vi which; /* bytes of a quarter that a lane loads */
+    vi shift; /* first bit of its code in them */
     vi mask;
 };
 
-/* Quarter q holds codes 4q .. 4q + 3 and begins at byte q * bits / 2. */
+/* Quarter q holds codes 4q .. 4q + 3 and starts at byte q * bits / 2. */
 LANE struct unpack_plan unpack_plan_of(unsigned bits)
 {
     uint32_t which[TSK_LANES];

@@ -1,4 +1,4 @@
-/* Floats and halves. */
+/* Kernels on floats and halves. */
 #ifndef TSK_LANES_PLAIN_H
 #define TSK_LANES_PLAIN_H
 
@@ -7,7 +7,7 @@ LANE uint32_t is_not_finite(vi most)
     return vi_top(most) >= TSK_INFINITY_BITS;
 }
 
-/* Elements before the first whole line, or all there are. */
+/* Elements before the first whole cache line, at most `count`. */
 LANE size_t before_line(const float *at, size_t count)
 {
     const size_t beyond = (uintptr_t)at / sizeof *at % TSK_LANES;
@@ -49,7 +49,7 @@ static uint32_t add_f32(float *out, const uint8_t *in, size_t count)
     return is_not_finite(most);
 }
 
-LANE void less_first(const float *a, const float *b, vf factor, size_t n, float *out)
+LANE void sub_scaled_first(const float *a, const float *b, vf factor, size_t n, float *out)
 {
     const vf x = vf_load_first(a, n);
     vf_store_first(out, vf_sub(x, vf_mul(factor, vf_load_first(b, n))), n);
@@ -60,12 +60,12 @@ static void sub_scaled_f32(const float *a, const float *b, float factor, size_t 
     const vf times = vf_of(factor);
     size_t i = before_line(out, count);
     if (i > 0)
-        less_first(a, b, times, i, out);
+        sub_scaled_first(a, b, times, i, out);
     for (; i + TSK_LANES <= count; i += TSK_LANES)
         vf_store_past(out + i, vf_sub(vf_stream(a + i), vf_mul(times, vf_stream(b + i))));
     vf_stored_past();
     if (i < count)
-        less_first(a + i, b + i, times, count - i, out + i);
+        sub_scaled_first(a + i, b + i, times, count - i, out + i);
 }
 
 static uint32_t f16_from_f32(const float *in, size_t count, uint8_t *out)

@@ -1,24 +1,23 @@
 /* Philox4x32-10 over RANDOM_STREAMS times RANDOM_LANES blocks at a time, in the order of
- * random_u32. A round is a chain of slow operations: streams side by side fill the time that one
- * would wait.
+ * random_u32. A round is a chain of operations with long latency; independent streams hide it.
  *
- * Of the four counter words only the block number differs from lane to lane, so that half of the
- * first two rounds is the same for all of them and is done once, in random_plan_of. */
+ * Of the four counter words only the block number differs between lanes. So half of the first two
+ * rounds is the same for all lanes and is computed once, in random_plan_of. */
 #ifndef TSK_LANES_RANDOM_H
 #define TSK_LANES_RANDOM_H
 
 #include "kernels/philox.h"
 
-#define RANDOM_BATCH (4 * RANDOM_STREAMS * RANDOM_LANES) /* draws at a time: whole groups */
+#define RANDOM_BATCH (4 * RANDOM_STREAMS * RANDOM_LANES) /* numbers at a time: whole groups */
 #define RANDOM_VECTORS (RANDOM_BATCH / TSK_LANES)
 
 struct random_plan {
     uint32_t key0[TSK_PHILOX_ROUNDS];
     uint32_t key1[TSK_PHILOX_ROUNDS];
-    uint32_t round0_word2; /* what round 0 xors to the product that becomes word 2, key included */
-    uint32_t round1_word0; /* the same in round 1 ... */
+    uint32_t round0_word2; /* xor operand of word 2 in round 0, key included */
+    uint32_t round1_word0; /* xor operands of words 0 and 2 in round 1 */
     uint32_t round1_word2;
-    uint32_t round2_word2; /* ... and in round 2 */
+    uint32_t round2_word2; /* xor operand of word 2 in round 2 */
 };
 
 static struct random_plan random_plan_of(const struct tsk_stream *stream)
@@ -38,7 +37,7 @@ static struct random_plan random_plan_of(const struct tsk_stream *stream)
     return plan;
 }
 
-/* One round on every stream. */
+/* Executes one round on every stream. */
 LANE void random_round(vw word[4][RANDOM_STREAMS], vk key0, vk key1)
 {
     for (unsigned s = 0; s < RANDOM_STREAMS; s++) {
@@ -51,7 +50,7 @@ LANE void random_round(vw word[4][RANDOM_STREAMS], vk key0, vk key1)
     }
 }
 
-/* Rounds 0 to 2, whose constants are in the plan. */
+/* Executes rounds 0 to 2, whose constants are in the plan. */
 LANE void random_first_rounds(const struct random_plan *plan, uint32_t block,
                               vw word[4][RANDOM_STREAMS])
 {
@@ -71,7 +70,7 @@ LANE void random_first_rounds(const struct random_plan *plan, uint32_t block,
     }
 }
 
-/* The last round puts the words in the order of the draws. */
+/* Executes the last round, and stores the words in the order of the random numbers. */
 LANE void random_last_round(const struct random_plan *plan, vw word[4][RANDOM_STREAMS],
                             vi random[RANDOM_VECTORS])
 {
@@ -89,7 +88,7 @@ LANE void random_last_round(const struct random_plan *plan, vw word[4][RANDOM_ST
     }
 }
 
-/* Draws number first .. first + RANDOM_BATCH - 1, sixteen to a vector. */
+/* Random numbers first .. first + RANDOM_BATCH - 1, sixteen per vector. */
 LANE void random_batch(const struct random_plan *plan, uint64_t first, vi random[RANDOM_VECTORS])
 {
     vw word[4][RANDOM_STREAMS];

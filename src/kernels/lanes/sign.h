@@ -2,7 +2,7 @@
 #ifndef TSK_LANES_SIGN_H
 #define TSK_LANES_SIGN_H
 
-/* The lowest `count` bits, count <= 16, in as many bytes as they need. */
+/* Stores the lowest `count` bits, count <= 16, in the bytes that they need. */
 LANE void store_bits(uint8_t *at, uint32_t bits, size_t count)
 {
     const uint32_t kept = bits & ((1u << count) - 1);

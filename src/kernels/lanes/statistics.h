@@ -1,4 +1,4 @@
-/* Norms: one read pass each. */
+/* Norms, each in one read pass. */
 #ifndef TSK_LANES_STATISTICS_H
 #define TSK_LANES_STATISTICS_H
 
@@ -10,7 +10,7 @@ LANE vi magnitude_of(vf x)
 #define PAGE_FLOATS ((size_t)1024)
 #define PAGES ((size_t)8)
 
-/* Several pages side by side: each has a stream of its own to fetch ahead, a third faster. */
+/* Reads several pages side by side: the CPU prefetches each separately, which is a third faster. */
 static uint32_t magnitude_max_f32(const float *in, size_t count)
 {
     vi most0 = vi_of(0), most1 = most0, most2 = most0, most3 = most0;
@@ -38,7 +38,7 @@ static uint32_t magnitude_max_f32(const float *in, size_t count)
     return vi_top(vi_max(vi_max(most0, most1), vi_max(most2, most3)));
 }
 
-/* The zeros behind the last element change no sum: no lane is ever -0. */
+/* The zeros behind the last element do not change the sum: no lane is ever -0. */
 static double magnitude_sum_f32(const float *in, size_t count)
 {
     vd sum = vd_zero();

@@ -1,5 +1,5 @@
-/* All bodies, in the order in which they use each other, and the table of them. A kernel set file
- * includes its vocabulary first. */
+/* Includes all kernels in the order of their dependencies, and defines the table. A kernel set file
+ * includes its lane operations first. */
 #ifndef TSK_LANES_TABLE_H
 #define TSK_LANES_TABLE_H
 

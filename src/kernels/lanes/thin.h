@@ -1,14 +1,14 @@
-/* Thin products: a large matrix, read once, against a few vectors that stay in cache. Four rows
- * share what is loaded of the vectors, and few vectors are open at a time: where rows are a power
- * of two long, all of them compete for the same places in the first cache. Each sum keeps the order
+/* Thin products: a large matrix, read once, times a few vectors that stay in the cache. Four rows
+ * share the loads of the vectors, and few vectors are used at a time: where the length of a row is
+ * a power of two, all vectors map to the same sets of the first-level cache. Each sum has the order
  * of ref. */
 #ifndef TSK_LANES_THIN_H
 #define TSK_LANES_THIN_H
 
 #define THIN_ROWS 4u
-#define THIN_RANKS 4u  /* vectors open at a time */
-#define THIN_COLS 512u /* of a tile: THIN_ROWS rows of it stay in the first cache */
-#define DOT_SUMS 32u   /* sums of a row that are kept between tiles */
+#define THIN_RANKS 4u  /* vectors used at a time */
+#define THIN_COLS 512u /* columns of a tile: THIN_ROWS rows of it stay in the first-level cache */
+#define DOT_SUMS 32u   /* sums per row that are stored between tiles */
 
 LANE size_t at_most(size_t count, size_t limit)
 {
@@ -29,8 +29,8 @@ LANE void store_cols(float *at, vf a, size_t n)
         vf_store_first(at, a, n);
 }
 
-/* A tile of the product: `cols` columns of rows and vectors that are `stride` floats apart. `rows`
- * and `ranks` are constants wherever a function below is called. */
+/* A tile of the product: `cols` columns of rows and vectors that are `stride` floats apart. Every
+ * caller of the functions below passes constants for `rows` and `ranks`. */
 struct thin_tile {
     size_t cols;
     size_t stride;
@@ -38,7 +38,7 @@ struct thin_tile {
 
 /* ---- dot ---- */
 
-typedef float dot_sums[DOT_SUMS][TSK_LANES]; /* of one row */
+typedef float dot_sums[DOT_SUMS][TSK_LANES]; /* the sums of one row */
 
 LANE void dot_cols(const float *matrix, const float *right, size_t stride, size_t n, size_t rows,
                    size_t ranks, vf sum[THIN_ROWS][DOT_RANKS])
@@ -53,7 +53,7 @@ LANE void dot_cols(const float *matrix, const float *right, size_t stride, size_
     }
 }
 
-/* Sums number 0 .. ranks - 1 of each row. */
+/* Computes sums 0 .. ranks - 1 of each row. */
 LANE void dot_tile(const float *matrix, const float *right, struct thin_tile tile, size_t rows,
                    size_t ranks, dot_sums *sums, size_t first)
 {
@@ -71,7 +71,7 @@ LANE void dot_tile(const float *matrix, const float *right, struct thin_tile til
             vf_store(sums[r][first + c], sum[r][c]);
 }
 
-/* At most DOT_SUMS vectors. */
+/* Handles at most DOT_SUMS vectors. */
 LANE void dot_rows(const float *matrix, const float *right, size_t cols, size_t rows, size_t ranks,
                    float *out, size_t rank)
 {
@@ -156,7 +156,7 @@ static void thin_sum_f32(const float *matrix, struct tsk_matrix_shape shape, con
 
 /* ---- add ---- */
 
-/* Vectors first .. end - 1 of `rank`. Unless they are the last, their sums wait in `sums`. */
+/* Adds vectors first .. end - 1 of `rank`. Unless they are the last, their sums stay in `sums`. */
 struct add_part {
     const float *left;
     size_t rank;

@@ -39,11 +39,11 @@ uint32_t tsk_ref_log_add_f32(float *out, const uint16_t *codes, size_t count, un
     return bad;
 }
 
-void tsk_ref_log_take_f32(float *memory, size_t count, const float *thresholds, unsigned levels,
+void tsk_ref_log_take_f32(float *residual, size_t count, const float *thresholds, unsigned levels,
                           unsigned mag_bits, float scale, uint16_t *codes)
 {
-    tsk_ref_log_codes_f32(memory, count, thresholds, levels, mag_bits, codes);
-    (void)tsk_ref_log_add_f32(memory, codes, count, levels, mag_bits, -scale);
+    tsk_ref_log_codes_f32(residual, count, thresholds, levels, mag_bits, codes);
+    (void)tsk_ref_log_add_f32(residual, codes, count, levels, mag_bits, -scale);
 }
 
 void tsk_ref_random_codes_f32(const float *in, size_t count, float scale, uint32_t levels,
@@ -64,7 +64,8 @@ void tsk_ref_nearest_codes_f32(const float *in, size_t count, float scale, uint3
 {
     for (size_t i = 0; i < count; i++) {
         const float scaled = fabsf(in[i]) * scale;
-        const float r = scaled < (float)levels ? scaled : (float)levels; /* levels for NaN too */
+        const float r =
+            scaled < (float)levels ? scaled : (float)levels; /* NaN gives `levels` too */
         const float below = floorf(r);
         const uint32_t magnitude = (uint32_t)below + (r - below > 0.5f);
         codes[i] = code_of(in[i], magnitude, mag_bits);

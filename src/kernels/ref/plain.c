@@ -38,7 +38,8 @@ static uint16_t f16_of(float x)
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
     if (magnitude >= 0x47800000u) /* 65536 and above */
         return (uint16_t)(sign | 0x7c00u);
-    if (magnitude < 0x38800000u) { /* below 2^-14: a multiple of 2^-24; adding 0.5 rounds to it */
+    if (magnitude <
+        0x38800000u) { /* below 2^-14, a half is a multiple of 2^-24; adding 0.5 rounds to it */
         const float shifted = float_of(magnitude) + 0.5f;
         return (uint16_t)(sign | (bits_of(shifted) - 0x3f000000u));
     }

@@ -1,4 +1,4 @@
-/* What the reference kernels share: floats as bits, and the order in which lanes are summed. */
+/* Shared by the reference kernels: floats as bits, and the order in which lanes are summed. */
 #ifndef TSK_REF_H
 #define TSK_REF_H
 
@@ -31,10 +31,10 @@ static inline uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* The draw of one element, see random_u32. */
+/* The random number of one element, see random_u32. */
 uint32_t tsk_ref_random(const struct tsk_stream *stream, uint64_t element);
 
-/* One declaration per slot that lives in another file of this folder than the table. */
+/* The slots that are defined outside table.c. */
 uint32_t tsk_ref_magnitude_max_f32(const float *in, size_t count);
 double tsk_ref_magnitude_sum_f32(const float *in, size_t count);
 double tsk_ref_square_sum_f32(const float *in, size_t count);
@@ -55,7 +55,7 @@ void tsk_ref_log_codes_f32(const float *in, size_t count, const float *threshold
                            unsigned mag_bits, uint16_t *codes);
 uint32_t tsk_ref_log_add_f32(float *out, const uint16_t *codes, size_t count, unsigned levels,
                              unsigned mag_bits, float scale);
-void tsk_ref_log_take_f32(float *memory, size_t count, const float *thresholds, unsigned levels,
+void tsk_ref_log_take_f32(float *residual, size_t count, const float *thresholds, unsigned levels,
                           unsigned mag_bits, float scale, uint16_t *codes);
 void tsk_ref_random_codes_f32(const float *in, size_t count, float scale, uint32_t levels,
                               unsigned mag_bits, const struct tsk_stream *stream, uint64_t first,

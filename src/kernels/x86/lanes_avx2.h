@@ -1,4 +1,4 @@
-/* Sixteen lanes in two registers: AVX2 and F16C. The words are those of lanes/lane.h. */
+/* Sixteen lanes in two registers: AVX2 and F16C. The operations are those of lanes/lane.h. */
 #ifndef TSK_LANES_AVX2_H
 #define TSK_LANES_AVX2_H
 
@@ -13,7 +13,7 @@ typedef struct vf {
 typedef struct vi {
     __m256i low, high;
 } vi;
-typedef vi vm; /* every bit of a lane is its answer */
+typedef vi vm; /* all bits of a lane are 1 (true) or 0 */
 typedef __m256i vs;
 
 /* ---- masks ---- */
@@ -78,7 +78,7 @@ LANE void vf_store(void *at, vf a)
     _mm256_storeu_ps(x + 8, a.high);
 }
 
-/* Past the caches, to a whole line; vf_stored_past makes it seen by whoever is told of it. */
+/* Stores a whole line past the caches; vf_stored_past is the fence that makes it visible. */
 LANE void vf_store_past(void *at, vf a)
 {
     float *x = (float *)at;
@@ -266,13 +266,13 @@ LANE vm vi_nonzero(vi a)
     return vi_xor(vi_equal(a, vi_of(0)), vi_of(UINT32_MAX));
 }
 
-/* a + 1 where asked */
+/* a + 1 where the mask is set */
 LANE vi vi_count_if(vi a, vm where)
 {
     return vi_sub(a, where);
 }
 
-/* 0 elsewhere */
+/* a where the mask is set, else 0 */
 LANE vi vi_keep_if(vm where, vi a)
 {
     return vi_and(where, a);
@@ -357,7 +357,7 @@ LANE vs vs_code(vi magnitude, vf x, uint32_t sign)
     return _mm256_permute4x64_epi64(both, _MM_SHUFFLE(3, 1, 2, 0));
 }
 
-/* Stores the codes of 32. */
+/* Stores 32 codes. */
 LANE void vi_store_codes(void *at, vi magnitude0, vf x0, vi magnitude1, vf x1, uint32_t sign)
 {
     uint16_t *codes = (uint16_t *)at;

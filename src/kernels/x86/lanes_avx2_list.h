@@ -1,4 +1,4 @@
-/* Lists of lanes, and codes as bit strings, at the kernel set avx2. */
+/* Lists of lanes, and codes as bit strings, for the kernel set avx2. */
 #ifndef TSK_LANES_AVX2_LIST_H
 #define TSK_LANES_AVX2_LIST_H
 
@@ -16,8 +16,8 @@ LANE size_t quarter_collect(__m128i at, __m128i a, uint32_t where, uint32_t *ind
     return collect_count(where);
 }
 
-/* Appends the lanes asked for: first + lane to `index`, the lane itself to `value`. May scribble on
- * sixteen entries. Returns how many. */
+/* Appends the selected lanes: first + lane to `index`, the lane itself to `value`. Returns how
+ * many. May overwrite sixteen entries. */
 LANE size_t vf_collect(vf a, vm where, uint32_t first, uint32_t *index, float *value)
 {
     const uint32_t bits = vm_bits(where);
@@ -46,7 +46,7 @@ LANE __m256i bits_select(__m256i where, __m256i yes, __m256i no)
     return _mm256_or_si256(_mm256_and_si256(where, yes), _mm256_andnot_si256(where, no));
 }
 
-/* Each 32-bit lane holds two numbers of `bits` bits in its halves: brings them together. */
+/* Each 32-bit lane holds two numbers of `bits` bits in its halves: joins them. */
 LANE vi vi_join32(vi a, unsigned bits)
 {
     const __m256i low = _mm256_set1_epi32((int)((1u << bits) - 1));
@@ -74,7 +74,7 @@ LANE __m256i half_join128(__m256i a, unsigned bits)
     return _mm256_or_si256(first, _mm256_or_si256(left, right));
 }
 
-/* The same in 128-bit lanes, numbers of 4 * bits bits. What is behind them is unspecified. */
+/* The same in 128-bit lanes, numbers of 4 * bits bits. The bits behind them are unspecified. */
 LANE vi vi_join128(vi a, unsigned bits)
 {
     return (vi){half_join128(a.low, bits), half_join128(a.high, bits)};

@@ -1,4 +1,4 @@
-/* Philox at the kernel set avx2: RANDOM_STREAMS times RANDOM_LANES blocks side by side
+/* Philox for the kernel set avx2: RANDOM_STREAMS times RANDOM_LANES blocks side by side
  * (lanes/random.h). */
 #ifndef TSK_LANES_AVX2_RANDOM_H
 #define TSK_LANES_AVX2_RANDOM_H
@@ -8,14 +8,14 @@
 #define RANDOM_LANES 8u
 #define RANDOM_STREAMS 2u
 
-/* A word of even and of odd blocks, each in the lower half of 64 bits: the upper half is whatever
- * the last product left there, for the multiplication does not look at it. */
+/* A word of even and of odd blocks, each in the lower half of 64 bits. The upper half is arbitrary:
+ * the multiplication ignores it. */
 typedef struct vw {
     __m256i even, odd;
 } vw;
 typedef vw vp;      /* products */
-typedef __m256i vk; /* one 32-bit number, everywhere */
-typedef __m256i vl; /* RANDOM_LANES draws in order */
+typedef __m256i vk; /* one 32-bit number in all lanes */
+typedef __m256i vl; /* RANDOM_LANES random numbers in order */
 
 LANE vk vk_of(uint32_t x)
 {

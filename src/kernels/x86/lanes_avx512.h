@@ -1,4 +1,5 @@
-/* Sixteen lanes in one register: AVX-512 F, BW, DQ and VL. The words are those of lanes/lane.h. */
+/* Sixteen lanes in one register: AVX-512 F, BW, DQ and VL. The operations are those of
+ * lanes/lane.h. */
 #ifndef TSK_LANES_AVX512_H
 #define TSK_LANES_AVX512_H
 
@@ -33,7 +34,7 @@ LANE void vf_store(void *at, vf a)
     _mm512_storeu_ps(at, a);
 }
 
-/* Past the caches, to a whole line; vf_stored_past makes it seen by whoever is told of it. */
+/* Stores a whole line past the caches; vf_stored_past is the fence that makes it visible. */
 LANE void vf_store_past(void *at, vf a)
 {
     _mm512_stream_ps(at, a);
@@ -203,13 +204,13 @@ LANE vm vi_nonzero(vi a)
     return _mm512_test_epi32_mask(a, a);
 }
 
-/* a + 1 where asked */
+/* a + 1 where the mask is set */
 LANE vi vi_count_if(vi a, vm where)
 {
     return _mm512_mask_add_epi32(a, where, a, _mm512_set1_epi32(1));
 }
 
-/* 0 elsewhere */
+/* a where the mask is set, else 0 */
 LANE vi vi_keep_if(vm where, vi a)
 {
     return _mm512_maskz_mov_epi32(where, a);
@@ -243,7 +244,7 @@ LANE vm vm_or(vm a, vm b)
     return (vm)(a | b);
 }
 
-/* By the instruction, not by a conversion: gcc 12 may spill sixteen bits and reload thirty-two. */
+/* Uses the instruction instead of a conversion: gcc 12 may spill 16 bits and reload 32. */
 LANE uint32_t vm_bits(vm a)
 {
     return _cvtmask16_u32(a);
@@ -306,7 +307,7 @@ LANE vs vs_code(vi magnitude, vf x, uint32_t sign)
     return vs_narrow(_mm512_mask_or_epi32(magnitude, where, magnitude, vi_of(sign)));
 }
 
-/* Stores the codes of 32. */
+/* Stores 32 codes. */
 LANE void vi_store_codes(void *at, vi magnitude0, vf x0, vi magnitude1, vf x1, uint32_t sign)
 {
     const __m512i magnitude = _mm512_packus_epi32(magnitude0, magnitude1);

@@ -1,4 +1,4 @@
-/* Lists of lanes, and codes as bit strings, at the kernel set avx512. */
+/* Lists of lanes, and codes as bit strings, for the kernel set avx512. */
 #ifndef TSK_LANES_AVX512_LIST_H
 #define TSK_LANES_AVX512_LIST_H
 
@@ -7,8 +7,8 @@
 
 /* ---- lists ---- */
 
-/* Appends the lanes asked for: first + lane to `index`, the lane itself to `value`. May scribble on
- * sixteen entries. Returns how many. */
+/* Appends the selected lanes: first + lane to `index`, the lane itself to `value`. Returns how
+ * many. May overwrite sixteen entries. */
 LANE size_t vf_collect(vf a, vm where, uint32_t first, uint32_t *index, float *value)
 {
     const __m512i lane = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
@@ -20,7 +20,7 @@ LANE size_t vf_collect(vf a, vm where, uint32_t first, uint32_t *index, float *v
 
 /* ---- codes as bit strings ---- */
 
-/* Each 32-bit lane holds two numbers of `bits` bits in its halves: brings them together. */
+/* Each 32-bit lane holds two numbers of `bits` bits in its halves: joins them. */
 LANE vi vi_join32(vi a, unsigned bits)
 {
     const __m512i low = vi_of((1u << bits) - 1);
@@ -36,7 +36,7 @@ LANE vi vi_join64(vi a, unsigned bits)
     return _mm512_ternarylogic_epi32(low, a, high, 0xca);
 }
 
-/* The same in 128-bit lanes, numbers of 4 * bits bits. What is behind them is unspecified. */
+/* The same in 128-bit lanes, numbers of 4 * bits bits. The bits behind them are unspecified. */
 LANE vi vi_join128(vi a, unsigned bits)
 {
     const long long below = bits == 16 ? -1 : (long long)((UINT64_C(1) << 4 * bits) - 1);

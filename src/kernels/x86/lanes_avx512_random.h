@@ -1,4 +1,4 @@
-/* Philox at the kernel set avx512: RANDOM_STREAMS times RANDOM_LANES blocks side by side
+/* Philox for the kernel set avx512: RANDOM_STREAMS times RANDOM_LANES blocks side by side
  * (lanes/random.h). */
 #ifndef TSK_LANES_AVX512_RANDOM_H
 #define TSK_LANES_AVX512_RANDOM_H
@@ -8,14 +8,14 @@
 #define RANDOM_LANES 16u
 #define RANDOM_STREAMS 2u
 
-/* A word of even and of odd blocks, each in the lower half of 64 bits: the upper half is whatever
- * the last product left there, for the multiplication does not look at it. */
+/* A word of even and of odd blocks, each in the lower half of 64 bits. The upper half is arbitrary:
+ * the multiplication ignores it. */
 typedef struct vw {
     __m512i even, odd;
 } vw;
 typedef vw vp;      /* products */
-typedef __m512i vk; /* one 32-bit number, everywhere */
-typedef __m512i vl; /* RANDOM_LANES draws in order */
+typedef __m512i vk; /* one 32-bit number in all lanes */
+typedef __m512i vl; /* RANDOM_LANES random numbers in order */
 
 LANE vk vk_of(uint32_t x)
 {
@@ -45,8 +45,8 @@ LANE vw vp_low(vp p)
     return p;
 }
 
-/* The products' upper words in the lower halves. Shifts and shuffles have one port each: one of
- * either keeps both busy. */
+/* The products' upper words in the lower halves. Shifts and shuffles use one port each: one of each
+ * keeps both busy. */
 LANE vw vp_high(vp p)
 {
     return (vw){_mm512_srli_epi64(p.even, 32), _mm512_shuffle_epi32(p.odd, _MM_PERM_DDBB)};
