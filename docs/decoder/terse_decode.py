@@ -4,11 +4,11 @@
 It shares no code with the library and needs only Python's standard library. It is slow and meant
 to be read: where the two disagree about a frame, one of them or the document is wrong.
 
-    terse_decode.py FILE...              what the frames say about themselves
+    terse_decode.py FILE...              print the fields of the frames
     terse_decode.py FILE... --json       the same and the decoded numbers, as JSON
     terse_decode.py FILE... --npy OUT    the decoded numbers as an NPY vector of float32
 
-This file reads frames and layouts; terse_payload.py beside it reads what the codecs say.
+This file reads frames and layouts; terse_payload.py reads the payloads of the codecs.
 
 One frame for each FILE. The frames are decoded in the order given and their numbers added, so the
 two passes of low-rank are given as two files. A frame that breaks a rule is refused: exit code 1,
@@ -34,7 +34,7 @@ MAX_TENSOR_COUNT = (1 << 32) - 1
 MAX_COUNT = 1 << 40
 MAX_PAYLOAD_LEN = 1 << 43
 MAX_WORKER = (1 << 24) - 2
-OWN_LIMIT = 1 << 24  # elements that this program makes room for, whatever a frame may describe
+OWN_LIMIT = 1 << 24  # elements that this program allocates at most
 
 MASK64 = (1 << 64) - 1
 
@@ -205,7 +205,7 @@ class Frame:
             raise Refused(40, "count: range ends above 2^40")
 
     def find_layout(self, description):
-        """The included layout; without one, only a nameless vector can be known by its hash."""
+        """The included layout; without one, only a nameless vector can be recognised by its hash."""
         if not description:
             vector = describe_vector(self.count)
             if self.count > MAX_TENSOR_COUNT or xxh64(vector) != self.layout_hash:

@@ -1,6 +1,6 @@
-"""What the payloads of terse frames say: sections 5 to 7 of docs/wire-format.md.
+"""Decodes the payloads of terse frames: sections 5 to 7 of docs/wire-format.md.
 
-Every decode_* function reads the section of one tensor and adds what it says to `out`.
+Every decode_* function decodes the section of one tensor and adds its values to `out`.
 """
 
 import math
@@ -18,9 +18,9 @@ class Refused(Exception):
         self.rule = rule
 
 
-# ---- draws: Philox4x32-10 ------------------------------------------------------------------------
+# ---- random numbers: Philox4x32-10 ---------------------------------------------------------------
 
-SHARED = 0  # "who" of a draw that all workers share
+SHARED = 0  # "who" of a stream that all workers share
 PURPOSE_BLOCK = 1
 
 
@@ -35,7 +35,7 @@ def philox(key, counter):
 
 
 def draw(frame, who, purpose, tensor, number):
-    """Draw `number` of the stream of a tensor at a step, 32 bits."""
+    """Number `number` of the stream of a tensor at a step, 32 bits."""
     key = (frame.seed & MASK32, (frame.seed >> 32) ^ (frame.step >> 32))
     block = (number // 64 * 16 + number % 16) & MASK32
     counter = (block, tensor, frame.step & MASK32, who << 8 | purpose)
@@ -61,7 +61,7 @@ def add_to(out, at, value):
 
 
 class Section:
-    """What is left of a payload; every read moves on."""
+    """The unread rest of a payload."""
 
     def __init__(self, frame):
         self.data = frame.payload
@@ -161,7 +161,7 @@ def decode_scaled_sign(frame, tensor, section, out, state):
 
 
 class IndexShape:
-    """How k indices below n are written: upper bits in unary, then lower bits side by side."""
+    """How k indices below n are written: upper bits in unary, then lower bits, packed."""
 
     def __init__(self, n, keep):
         self.k = max(1, min(n, math.floor(keep * n + 2.0**-20)))
@@ -222,7 +222,7 @@ def decode_log(frame, tensor, section, out, state):
 def decode_uniform(frame, tensor, section, out, state):
     start = section.at
     section.need(5)
-    bits = section.take(1)[0]  # the tensor's own, not the parameter's
+    bits = section.take(1)[0]  # the tensor's own, not the option's
     norm = section.scale()
     if not 2 <= bits <= 16:
         section.refuse(start, f"{bits} bits, not 2..16")
@@ -329,7 +329,7 @@ def low_rank_len(frame, tensor):
 
 
 class Real:
-    """A parameter of eight bytes, low <= value <= high."""
+    """An option of eight bytes, low <= value <= high."""
 
     size = 8
 
@@ -342,7 +342,7 @@ class Real:
 
 
 class Whole(Real):
-    """A parameter of one byte: a number, or the number of a word."""
+    """An option of one byte: a number, or the number of a choice."""
 
     size = 1
 
@@ -393,7 +393,7 @@ CODECS = {
 
 
 def decode(frame, out, state):
-    """Adds what a frame says to `out`. `state` is kept between the passes of a step."""
+    """Adds the values of a frame to `out`. `state` is kept between the passes of a step."""
     codec = CODECS.get(frame.codec_id)
     if codec is None:
         raise Refused(5, f"codec {frame.codec_id} is not known here")

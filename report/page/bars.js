@@ -1,4 +1,4 @@
-/* Bars: where the time of a step goes, and which tensor takes the bytes. */
+/* Bars: the time of a step by stage, and its bytes by tensor. */
 
 const STAGE_COLOURS = { compute: 0, direction: 7, encode: 1, wire: 4, group: 3, combine: 5, decode: 2, update: 6 };
 const MOST_TENSOR_ROWS = 24;
@@ -26,7 +26,7 @@ class Stages {
       element("details", {}, element("summary", {}, "as a table"), this.body));
   }
 
-  /* Seconds of each stage; on a chosen link the group's are what the bytes take there. */
+  /* Seconds of each stage; on a chosen link the stage `group` is the time that the bytes take there. */
   timesOf(run) {
     const onLink = this.state.axis === "link";
     return STAGES.map((name) => (name === "group" && onLink
@@ -67,7 +67,7 @@ class Stages {
   }
 }
 
-/* What a tensor takes in a dense step: its part of all elements. */
+/* The bytes of a tensor in a dense step: in proportion to its elements. */
 function denseOf(run) {
   const elements = run.tensors.reduce((sum, tensor) => sum + (tensor.count || 0), 0);
   return (tensor) => (run.about.dense_per_step * tensor.count) / elements;
@@ -92,7 +92,7 @@ class Tensors {
     const before = this.choice.value;
     this.choice.replaceChildren(...runs.map((run) => element("option", { value: run.index }, run.label)));
     if (runs.some((run) => String(run.index) === before)) this.choice.value = before;
-    else this.choice.value = String((runs.find((run) => run.smaller > 1.01) || runs[0]).index);
+    else this.choice.value = String((runs.find((run) => run.ratio > 1.01) || runs[0]).index);
     this.offered = labels;
   }
 
@@ -111,7 +111,7 @@ class Tensors {
     const dense = denseOf(run);
     const left = sorted.slice(MOST_TENSOR_ROWS).reduce((sum, tensor) => sum + tensor.bytes, 0);
     this.rest.textContent = sorted.length > shown.length
-      ? `and ${sorted.length - shown.length} smaller ones, ${bytesText(left)} together; the table has all` : "";
+      ? `and ${sorted.length - shown.length} smaller tensors, ${bytesText(left)} in total; the table lists all` : "";
     this.body.replaceChildren(table("Bytes per step", ["tensor", "elements", "dense", "sent", "compression ratio", "share"],
       all.map((tensor) => [tensor.name, countText(tensor.count), bytesText(dense(tensor)), bytesText(tensor.bytes),
         timesText(dense(tensor) / tensor.bytes), `${(100 * tensor.bytes / total).toFixed(1)} %`])));

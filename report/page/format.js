@@ -1,8 +1,8 @@
-/* Numbers as people read them, and where an axis puts its ticks. */
+/* Numbers as text, and the ticks of an axis. */
 
 const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
-/* Three digits that matter: 41.0, 0.123, 1.35; no exponent where it can be avoided. */
+/* Three significant digits: 41.0, 0.123, 1.35; no exponent where it can be avoided. */
 function three(value) {
   if (!isNumber(value)) return "–";
   const size = Math.abs(value);
@@ -11,7 +11,7 @@ function three(value) {
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 4);
 }
 
-/* The same without zeros at its end, for ticks and round settings: 41, 0.5. */
+/* The same without trailing zeros, for ticks and settings: 41, 0.5. */
 function short(value) {
   const text = three(value);
   if (!isNumber(value)) return text;
@@ -50,8 +50,8 @@ const timesText = (value) => (isNumber(value) ? `${three(value)}×` : "–");
 /* Bits per second: "1 Gbit/s", "3.16 Mbit/s". */
 const speedText = (bits) => scaled(bits, ["bit/s", "kbit/s", "Mbit/s", "Gbit/s"], [1e3, 1e3, 1e3], short);
 
-/* What an axis can measure. `text` is for a single value, `units` for a whole linear axis: the
- * largest unit of which the axis holds at least one and a half is named once, in its title. */
+/* The quantities of an axis. `text` formats a single value; `units` are those of a linear axis: the
+ * largest unit of which the axis contains at least `from` is named once, in its title. */
 const KINDS = {
   count: { text: countText, units: [[1, ""], [1e6, "million"]], from: 2 },
   bytes: { text: bytesText, units: BYTE_UNITS.map((name, i) => [1000 ** i, name]), from: 1.5 },

@@ -1,11 +1,13 @@
-/* One plot: axes, curves, the nearest point under the pointer or the keyboard, and the same in
- * words. It draws what its spec gives it and knows nothing of runs but label, colour and dash.
+/* One plot: axes, curves, the nearest point to the pointer or the keyboard's, and a text version.
+ * It draws the points of its spec; of a run it uses label, colour and dash only.
  *
  *   spec.points(run, state)  [{ x, y, step }], y null where nothing was measured
  *   spec.x(state)            { kind, title, log }
- *   spec.kind, spec.title, spec.what     of the vertical axis; `what` names one value
- *   spec.least               how many runs it takes to be worth drawing; 1 unless given
- *   spec.noisy               may be smoothed; spec.marks: points of their own; spec.labels: named */
+ *   spec.kind, spec.title, spec.what     the vertical axis; `what` names one value
+ *   spec.least               the number of runs from which on it is drawn; 1 by default
+ *   spec.noisy               it may be smoothed
+ *   spec.marks               points have marks
+ *   spec.labels              marks have names */
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -63,7 +65,7 @@ class Axis {
     return KINDS[this.kind].text(value, short);
   }
 
-  /* What a title must add: a linear axis names its unit once. */
+  /* The suffix of the title: a linear axis names its unit once. */
   get suffix() { return !this.log && this.unit[1] ? ` (${this.unit[1]})` : ""; }
 
   at(value) {
@@ -81,7 +83,7 @@ class Plot {
     this.spec = spec;
     this.state = state;
     this.logY = false;
-    this.logChosen = false; /* until somebody does, the values decide */
+    this.logChosen = false; /* Until the reader chooses, the range of values decides. */
     this.focused = null; /* { series, point } */
     this.build();
   }
@@ -137,7 +139,7 @@ class Plot {
     return low <= high ? [low, high] : [log ? 1 : 0, log ? 10 : 1];
   }
 
-  /* A run that diverged would press all others flat. */
+  /* On a linear axis a run that diverged would flatten all others. */
   chooseLog() {
     if (!this.logChosen && this.spec.kind === "number") {
       const [low, high] = this.range((point) => point.y, true);
@@ -248,8 +250,8 @@ class Plot {
     }
   }
 
-  /* A method is named once, where its name covers no mark and no other name; one that finds no place
-   * is left to hover, legend and table. */
+  /* A method is named once, where its name covers no mark and no other name. Where no position is
+   * free, hover, legend and table have the name. */
   drawLabels(svg) {
     const { box } = this;
     const taken = [];
@@ -275,7 +277,7 @@ class Plot {
     }
   }
 
-  /* ---- the nearest point */
+  /* ---- nearest point */
 
   point(event) {
     const frame = this.chart.getBoundingClientRect();
@@ -324,10 +326,10 @@ class Plot {
     lines.push(element("br"), muted(`at ${this.placeText(point)}`));
     if (this.spec.x(this.state).kind !== "count" && isNumber(point.step)) lines.push(muted(` · step ${countText(point.step)}`));
     this.tip.replaceChildren(...lines);
-    const room = this.chart.clientWidth;
+    const width = this.chart.clientWidth;
     const wide = this.tip.offsetWidth;
-    const left = x + 14 + wide > room ? x - 14 - wide : x + 14;
-    this.tip.style.left = `${Math.max(0, Math.min(left, room - wide))}px`;
+    const left = x + 14 + wide > width ? x - 14 - wide : x + 14;
+    this.tip.style.left = `${Math.max(0, Math.min(left, width - wide))}px`;
     this.tip.style.top = `${Math.max(0, Math.min(y - this.tip.offsetHeight - 10, this.box.bottom - this.tip.offsetHeight))}px`;
   }
 
@@ -339,7 +341,7 @@ class Plot {
     }
   }
 
-  /* To the first point from `index` on, in direction `way`, that is drawn. */
+  /* Selects the first drawn point from `index` on, in direction `way`. */
   move(series, index, way) {
     const { points } = series;
     while (index >= 0 && index < points.length && !(this.x.has(points[index].x) && this.y.has(points[index].y))) index += way;
@@ -369,7 +371,7 @@ class Plot {
     moves[event.key]();
   }
 
-  /* To another run, at the point nearest to the same place. */
+  /* Selects another run, at the point nearest to the same x. */
   change(to, now) {
     const series = this.series[(to + this.series.length) % this.series.length];
     const { x } = now.series.points[now.index];
@@ -380,7 +382,7 @@ class Plot {
     this.move(series, best, 1);
   }
 
-  /* ---- in words */
+  /* ---- text version */
 
   words() {
     const ends = this.series.map(({ run, points }) => {
@@ -394,7 +396,7 @@ class Plot {
     if (!this.details.open || !this.any) return;
     const parts = this.spec.labels ? [["value", 1]] : [["first", 0], ["at 25 %", 0.25], ["at 50 %", 0.5], ["at 75 %", 0.75], ["last", 1]];
     const head = element("tr", {}, element("th", { scope: "col" }, "run"), ...parts.map(([name]) => element("th", { scope: "col" }, name)));
-    if (!this.spec.labels) head.append(element("th", { scope: "col" }, "least"), element("th", { scope: "col" }, "greatest"));
+    if (!this.spec.labels) head.append(element("th", { scope: "col" }, "minimum"), element("th", { scope: "col" }, "maximum"));
     const rows = this.series.map(({ run, points }) => {
       const measured = points.filter((point) => isNumber(point.y));
       const cell = (point) => element("td", {}, point ? `${this.valueText(point)} at ${this.placeText(point)}` : "–");

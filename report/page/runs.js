@@ -1,5 +1,5 @@
-/* Runs as the curves need them. A report brings columns that were made in C; a live page makes the
- * same columns from the lines it is told. */
+/* Runs as the curves need them. A report contains columns that were computed in C; a live page
+ * computes the same columns from the lines it receives. */
 
 const STAGES = ["compute", "direction", "encode", "wire", "group", "combine", "decode", "update"];
 const SERIES = ["loss", "residual_norm", "compression_error", "bits"];
@@ -48,7 +48,7 @@ class Run {
     return { bytes: mix(clock.bytes), seconds: mix(clock.seconds), work: mix(clock.work) };
   }
 
-  /* Where a moment of the run stands on the axis. `given` is what was measured at that moment. */
+  /* The position of a moment of the run on the axis. `given` holds what was measured at that moment. */
   place(axis, link, step, given) {
     if (axis === "step") return step;
     const known = this.at(step);
@@ -62,7 +62,7 @@ class Run {
     const series = this.series[key];
     if (!series) return [];
     const all = series.step.map((step, i) => ({ step, x: this.place(axis, link, step), y: series.value[i] }));
-    /* a loss that is no number is a gap; the others are measured now and then */
+    /* A non-finite loss is a gap; the other series are measured in some steps only. */
     return key === "loss" ? all : all.filter((point) => isNumber(point.y));
   }
 
@@ -88,7 +88,7 @@ class Run {
     return isNumber(measured) ? measured : this.series.loss ? this.last(this.series.loss.value) : NaN;
   }
   get seconds() { return this.end && isNumber(this.end.seconds) ? this.end.seconds : this.last(this.clock.seconds); }
-  get smaller() { return this.about.dense_per_step / this.about.bytes_per_step; }
+  get ratio() { return this.about.dense_per_step / this.about.bytes_per_step; }
   get bestAccuracy() { return Math.max(...this.evaluations.accuracy.filter(isNumber)); }
   linkSeconds(link) { return this.clock.step.length > 0 ? this.place("link", link, this.last(this.clock.step)) : NaN; }
 
@@ -168,7 +168,7 @@ class Run {
   }
 }
 
-/* Halves columns that got too long: of four rows the least and the greatest stay. */
+/* Halves columns that are too long: of four rows the minimum and the maximum stay. */
 function thinColumns(columns, key) {
   const values = columns[key];
   if (values.length <= MOST_LIVE_POINTS) return;
@@ -198,7 +198,7 @@ function styleRuns(runs) {
   }
 }
 
-/* Names that tell the runs apart: the method, with the seed or the folder where methods repeat. */
+/* Unique names of the runs: the method, with the seed or the folder where methods repeat. */
 function nameRuns(runs) {
   styleRuns(runs);
   const ways = [
@@ -218,8 +218,8 @@ function nameRuns(runs) {
 }
 
 /* The mean over a window around each point, of logarithms where the axis is logarithmic. At the start,
- * where curves are steep, the window narrows on both sides, so that it does not pull the curve away
- * from where it begins. */
+ * where curves are steep, the window narrows on both sides, so that the smoothed curve begins where
+ * the data begins. */
 function smoothed(points, log) {
   const into = log ? Math.log : (value) => value;
   const back = log ? Math.exp : (value) => value;

@@ -1,7 +1,7 @@
 /* doc_examples_test DOCUMENT [--print]: the hexadecimal examples of docs/wire-format.md are what
  * those of the library. A block of the document that starts with
  *
- *     ```input vector        ```payload SPEC      ```says SPEC       ```frame SPEC
+ *     ```input vector        ```payload SPEC      ```decoded SPEC    ```frame SPEC
  *     ```input matrix        ```payload-0 SPEC    ```payload-1 SPEC
  *
  * holds floats or bytes; text behind a # is a comment. --print shows them instead of comparing. */
@@ -179,7 +179,7 @@ static void check_spec(const char *spec, uint32_t passes)
     (void)snprintf(head, sizeof head, "frame %s", spec);
     if (find_block(head, &end))
         check_bytes(head, example.frame, example.frame_len);
-    (void)snprintf(head, sizeof head, "says %s", spec);
+    (void)snprintf(head, sizeof head, "decoded %s", spec);
     if (find_block(head, &end)) {
         const struct floats decoded = read_floats(head);
         assert_int_equal(decoded.count, example.count);
