@@ -1,9 +1,9 @@
-/* One worker of bench/shaped: does a case's step again and again, and tells what it took.
+/* One worker of bench/shaped: repeats the step of a case and measures it.
  *
  *   shaped_worker CASE COUNT STEPS INTERFACE
  *
- * Rank 0 prints one line of JSON: seconds per step, and per worker and step the codec's seconds,
- * the bytes that the library claims to have said and those that the interface has counted. */
+ * Rank 0 prints one line of JSON: seconds per step, and per worker per step the seconds of the
+ * codec, the bytes sent by the library's count, and the bytes sent by the interface's count. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,11 +14,11 @@
 
 struct bench {
     terse_group *group;
-    terse_exchange *exchange; /* of the cases that have a codec */
+    terse_exchange *exchange; /* NULL in cases without a codec */
     float *floats;
     float *scratch;
     size_t count;
-    double computed; /* seconds that the stages other than the group took */
+    double computed; /* seconds of all stages but the group */
 };
 
 static double seconds_now(void)
@@ -28,7 +28,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Bytes that this interface has sent, as /proc/net/dev counts them for this network namespace. */
+/* The bytes that this interface has sent, from /proc/net/dev of this network namespace. */
 static uint64_t interface_bytes(const char *interface)
 {
     enum { COLUMNS_RECEIVED = 8 };
@@ -90,26 +90,26 @@ static terse_status make_exchange(struct bench *bench, size_t which, terse_fault
     if (!status)
         status = terse_exchange_create(bench->group, layout, &options, &bench->exchange, fault);
     terse_layout_destroy(layout);
-    for (size_t i = 0; i < bench->count && !status; i++) /* signs that look like a coin's */
+    for (size_t i = 0; i < bench->count && !status; i++) /* the signs look random */
         bench->floats[i] = (float)(int32_t)(uint32_t)(i * 2654435761u);
     return status;
 }
 
 /* ---- measuring ---- */
 
-struct told {
+struct sample {
     double seconds;
     double computed;
-    uint64_t said;
+    uint64_t bytes_sent;
     uint64_t counted;
 };
 
 static terse_status measure(struct bench *bench, size_t which, unsigned steps,
-                            const char *interface, struct told *out, terse_fault *fault)
+                            const char *interface, struct sample *out, terse_fault *fault)
 {
     uint64_t before = 0;
     uint64_t after = 0;
-    terse_status status = cases[which].step(bench, fault); /* connections are made here */
+    terse_status status = cases[which].step(bench, fault); /* The first step connects the ranks. */
     if (!status)
         status = terse_group_barrier(bench->group, fault);
     terse_group_traffic(bench->group, &before, NULL);
@@ -123,21 +123,21 @@ static terse_status measure(struct bench *bench, size_t which, unsigned steps,
     out->seconds = seconds_now() - start;
     out->computed = bench->computed;
     terse_group_traffic(bench->group, &after, NULL);
-    out->said = after - before;
+    out->bytes_sent = after - before;
     out->counted = interface_bytes(interface) - counted;
     return status;
 }
 
-static terse_status tell(struct bench *bench, const char *name, unsigned steps,
-                         const struct told *mine, terse_fault *fault)
+static terse_status report(struct bench *bench, const char *name, unsigned steps,
+                           const struct sample *mine, terse_fault *fault)
 {
     const uint32_t workers = terse_group_workers(bench->group);
-    struct told *const all = calloc(workers, sizeof *all);
+    struct sample *const all = calloc(workers, sizeof *all);
     void **const at = calloc(workers, sizeof *at);
     size_t *const len = calloc(workers, sizeof *len);
     terse_status status = all && at && len ? TERSE_OK : TERSE_NO_MEMORY;
     double computed = 0;
-    double said = 0;
+    double bytes_sent = 0;
     double counted = 0;
     for (uint32_t r = 0; r < workers && !status; r++) {
         at[r] = &all[r];
@@ -147,15 +147,15 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
         status = terse_group_allgatherv(bench->group, mine, sizeof *mine, at, len, fault);
     for (uint32_t r = 0; r < workers && !status; r++) {
         computed += all[r].computed / workers / steps;
-        said += (double)all[r].said / workers / steps;
+        bytes_sent += (double)all[r].bytes_sent / workers / steps;
         counted += (double)all[r].counted / workers / steps;
     }
     if (!status && terse_group_rank(bench->group) == 0)
         printf("{\"case\": \"%s\", \"workers\": %u, \"count\": %zu, \"steps\": %u, "
                "\"seconds_per_step\": %.9f, \"codec_seconds\": %.9f, \"bytes_claimed\": %.0f, "
                "\"bytes_counted\": %.0f}\n",
-               name, (unsigned)workers, bench->count, steps, all[0].seconds / steps, computed, said,
-               counted);
+               name, (unsigned)workers, bench->count, steps, all[0].seconds / steps, computed,
+               bytes_sent, counted);
     free(len);
     free(at);
     free(all);
@@ -165,7 +165,7 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
 static terse_status run(struct bench *bench, size_t which, unsigned steps, const char *interface,
                         terse_fault *fault)
 {
-    struct told mine = {0};
+    struct sample mine = {0};
     terse_status status = terse_group_mpi(MPI_COMM_WORLD, &bench->group, fault);
     if (status)
         return status;
@@ -178,7 +178,7 @@ static terse_status run(struct bench *bench, size_t which, unsigned steps, const
     if (!status)
         status = measure(bench, which, steps, interface, &mine, fault);
     if (!status)
-        status = tell(bench, cases[which].name, steps, &mine, fault);
+        status = report(bench, cases[which].name, steps, &mine, fault);
     terse_exchange_destroy(bench->exchange);
     terse_group_destroy(bench->group);
     free(bench->scratch);
@@ -186,28 +186,31 @@ static terse_status run(struct bench *bench, size_t which, unsigned steps, const
     return status;
 }
 
-int main(int count, char **words)
+int main(int argc, char **argv)
 {
     struct bench bench = {0};
     terse_fault fault = {0};
     size_t which = 0;
-    if (count != 5) {
-        (void)fprintf(stderr, "usage: %s CASE COUNT STEPS INTERFACE\n", words[0]);
+    if (argc != 5) {
+        (void)fprintf(stderr, "usage: %s CASE COUNT STEPS INTERFACE\n", argv[0]);
         return 2;
     }
-    while (which < sizeof cases / sizeof *cases && strcmp(cases[which].name, words[1]) != 0)
+    while (which < sizeof cases / sizeof *cases && strcmp(cases[which].name, argv[1]) != 0)
         which++;
-    bench.count = strtoul(words[2], NULL, 10);
-    const unsigned steps = (unsigned)strtoul(words[3], NULL, 10);
+    bench.count = strtoul(argv[2], NULL, 10);
+    const unsigned steps = (unsigned)strtoul(argv[3], NULL, 10);
     if (which == sizeof cases / sizeof *cases || bench.count == 0 || steps == 0) {
-        (void)fprintf(stderr, "%s: no such case, or a count of zero\n", words[0]);
+        (void)fprintf(stderr,
+                      "%s: CASE %s, COUNT %s, STEPS %s: CASE must be dense, vote, scaled-sign or "
+                      "f32, COUNT and STEPS at least 1\n",
+                      argv[0], argv[1], argv[2], argv[3]);
         return 2;
     }
     terse_status status = terse_mpi_start(&fault);
     if (!status)
-        status = run(&bench, which, steps, words[4], &fault);
+        status = run(&bench, which, steps, argv[4], &fault);
     if (status)
-        (void)fprintf(stderr, "%s: %s: %s\n", words[0], terse_status_text(status), fault.text);
+        (void)fprintf(stderr, "%s: %s: %s\n", argv[0], terse_status_text(status), fault.text);
     terse_mpi_stop(status ? 1 : 0);
     return status ? 1 : 0;
 }

@@ -1,5 +1,5 @@
-"""What bench/torch_peer compares: ways to train the same network with PyTorch. A case is made by a
-function(model, steps) and has step(x, y), which takes one step and returns the loss."""
+"""The cases of bench/torch_peer: ways to train the same network with PyTorch. A function(model,
+steps) creates a case; its step(x, y) takes one step and returns the loss."""
 
 import os
 import sys
@@ -56,8 +56,7 @@ def no_sync(model, steps):
 
 
 class InStep(Case):
-    """No communication but that nobody begins a step before all have ended the last: what being in
-    step costs by itself."""
+    """No communication except a barrier after each step: the cost of synchronisation alone."""
 
     def step(self, x, y):
         loss = super().step(x, y)
@@ -81,7 +80,7 @@ def does_nothing(state, bucket):
 
 
 def one_bucket(make):
-    """DDP's first bucket has a limit of its own."""
+    """Puts all parameters into one bucket: DDP's first bucket has a separate limit."""
     def made(model, steps):
         before = dist._DEFAULT_FIRST_BUCKET_BYTES
         dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 30
@@ -102,7 +101,7 @@ def terse_hook(spec, rate):
                lambda steps: terse.torch.State(spec, steps=steps, verbose=False), rate)
 
 
-def owns(kind, rate, **options):
+def terse_optimizer(kind, rate, **options):
     return lambda model, steps: Case(model, kind(model.parameters(), lr=rate, **options))
 
 
@@ -110,7 +109,7 @@ def powersgd(rate):
     return one_bucket(ddp(powerSGD_hook.powerSGD_hook, powersgd_state, rate, bucket_cap_mb=1000))
 
 
-# Ways to train by name: made by a function(rate), and the learning rate unless another is given.
+# Name: a function(rate) that returns the function that creates the case, and the default rate.
 CASES = {
     "no-sync": (lambda rate: no_sync, RATE),
     "no-sync-in-step": (lambda rate: lambda model, steps: InStep(model, sgd(model, rate)), RATE),
@@ -118,9 +117,9 @@ CASES = {
     "dense": (lambda rate: ddp(rate=rate), RATE),
     "fp16": (lambda rate: ddp(default_hooks.fp16_compress_hook, rate=rate), RATE),
     "powersgd-one-bucket": (powersgd, RATE),
-    "terse-signum": (lambda rate: owns(optim.Signum, rate), 2e-4),
-    "terse-def": (lambda rate: owns(optim.DEF, rate, ratio=64), 0.03),
-    "terse-qadam": (lambda rate: owns(optim.QAdam, rate), 3e-4),
+    "terse-signum": (lambda rate: terse_optimizer(optim.Signum, rate), 2e-4),
+    "terse-def": (lambda rate: terse_optimizer(optim.DEF, rate, ratio=64), 0.03),
+    "terse-qadam": (lambda rate: terse_optimizer(optim.QAdam, rate), 3e-4),
     "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), RATE),
     "terse-dense": (lambda rate: terse_hook("dense", rate), RATE),
     "terse-dqsgd": (lambda rate: terse_hook("dqsgd", rate), RATE),
@@ -131,17 +130,17 @@ def made(name, model, steps):
     """The case NAME, or NAME@RATE."""
     name, _, rate = name.partition("@")
     if name not in CASES:
-        sys.exit("no case '%s'; there are: %s" % (name, ", ".join(CASES)))
-    make, usual = CASES[name]
-    return make(float(rate) if rate else usual)(model, steps)
+        sys.exit("bench/torch_peer: no case '%s'; there are: %s" % (name, ", ".join(CASES)))
+    make, default = CASES[name]
+    return make(float(rate) if rate else default)(model, steps)
 
 
-# Not among them: it ends the process. `bench/torch_peer --limits` shows how.
+# Not one of CASES, since it ends the process; `bench/torch_peer --limits` runs it.
 POWERSGD_DEFAULT = ddp(powerSGD_hook.powerSGD_hook, powersgd_state)
 
 
 def start():
-    """One thread, one gloo process; rank and addresses come from the environment."""
+    """Joins the gloo group with one thread; rank and addresses come from the environment."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     return dist.get_rank(), dist.get_world_size()

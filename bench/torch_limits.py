@@ -1,5 +1,5 @@
 """One rank of `bench/torch_peer --limits`: one of PyTorch's hooks on a CPU with DDP's default
-buckets (powersgd-one-bucket: forced into one). Rank 0 prints what came of it."""
+buckets (powersgd-one-bucket: a single bucket). Rank 0 prints the result."""
 
 import json
 import os

@@ -19,11 +19,11 @@ from torch_cases import made, network, start
 
 BATCH = 64
 POOL = 64  # batches
-WARM_STEPS = 5  # DDP rebuilds its buckets after the first; terse follows two steps later
+WARM_STEPS = 5  # DDP rebuilds its buckets after the first; terse adopts the order two steps later
 
 
 def sent_bytes():
-    """By the counter of the interface, headers included."""
+    """The bytes sent by the counter of the interface, headers included."""
     name = os.environ["GLOO_SOCKET_IFNAME"]
     with open("/sys/class/net/%s/statistics/tx_bytes" % name, encoding="ascii") as file:
         return int(file.read())
@@ -36,15 +36,15 @@ def largest(value):
 
 
 def batches(rank):
-    """Random inputs and labels, again and again; so many that no case learns them by heart:
-    gradients that vanish become denormal, and those are slow to compute with."""
+    """Cycles through random inputs and labels. There are so many that no case fits them exactly:
+    vanishing gradients become denormal, and denormals are slow."""
     torch.manual_seed(100 + rank)
     pool = [(torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))) for _ in range(POOL)]
     return itertools.cycle(pool)
 
 
 def timed(case, pool, steps):
-    """(seconds, bytes this rank sent) of a step."""
+    """(seconds, bytes sent by this rank) per step."""
     dist.barrier()
     before, began = sent_bytes(), time.monotonic()
     for _ in range(steps):
@@ -62,7 +62,7 @@ def speed(names, repeats, seconds, hidden):
         timed(ready[name], pool, WARM_STEPS)
         steps[name] = max(1, min(10, int(seconds / timed(ready[name], pool, 1)[0])))
     rows = {name: [] for name in names}
-    for _ in range(repeats):  # one after the other, so that what else happens disturbs all alike
+    for _ in range(repeats):  # cases alternate, so that other programs disturb all alike
         for name in names:
             rows[name].append(timed(ready[name], pool, steps[name]))
     if rank == 0:
@@ -116,10 +116,11 @@ def accuracy(names, epochs, hidden, folder):
                               "seconds": time.monotonic() - began}), flush=True)
 
 
-# ---- does it always work? ----
+# ---- reliability ----
 
 def together(names, steps, hidden):
-    """Trains on one batch with every case: the loss must fall and all ranks end alike."""
+    """Trains on one batch with every case: reports whether the loss rose and whether ranks
+    differ."""
     rank, workers = start()
     torch.manual_seed(100 + rank)
     x, y = torch.randn(BATCH, 784), torch.randint(0, 10, (BATCH,))

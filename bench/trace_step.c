@@ -1,10 +1,10 @@
-/* The program that tools/trace-step runs: one step of 2 local workers on 2 tensors, the third, so
- * that what only the first steps do is over.
+/* The program that tools/trace-step runs: 3 steps of 2 local workers on 2 tensors. It traces the
+ * third, so that work of the first steps alone is not counted.
  *
  *   trace_step SPEC
  *
- * Prints a line for every function entered, "+ADDRESS", and left, "-ADDRESS", in hexadecimal: the
- * compiler calls the two functions below where it is told -finstrument-functions. */
+ * Prints a line for every function entered, "+ADDRESS", and left, "-ADDRESS", in hexadecimal. With
+ * -finstrument-functions the compiler calls the two functions below. */
 #include <stdio.h>
 
 #include <terse/terse.h>
@@ -32,8 +32,8 @@ void __cyg_profile_func_exit(void *function, void *from)
         (void)printf("-%p\n", function);
 }
 
-/* Numbers between -1 and 1, other ones for every worker and step; but each 16th is 0, as behind a
- * ReLU, since an exact zero has a way of its own through sign codecs. */
+/* Numbers between -1 and 1 that differ between workers and steps. Each 16th is 0, as after a ReLU,
+ * since sign codecs treat an exact zero separately. */
 static void fill(float *gradient, uint32_t seed)
 {
     for (uint32_t i = 0; i < COUNT; i++) {

@@ -1,5 +1,5 @@
-"""The models of `terse train` as PyTorch modules: the same names, shapes and order of parameters,
-so that a state of one is a state of the other."""
+"""The models of `terse train` as PyTorch modules, with the same names, shapes and order of
+parameters, so that either can load the weights of the other."""
 
 import torch
 from torch import nn
@@ -136,7 +136,7 @@ class BiLstm(nn.Module):
 
 
 def build(name, shape, outputs, vocabulary=0):
-    """`shape` is that of one example: (length,) or (channels, height, width)."""
+    """The model `name`; `shape` is that of one example: (length,) or (channels, height, width)."""
     inputs = 1
     for side in shape:
         inputs *= side
@@ -156,4 +156,4 @@ def build(name, shape, outputs, vocabulary=0):
         return TextBag(vocabulary, outputs)
     if name == "bilstm":
         return BiLstm(vocabulary, outputs)
-    raise ValueError("no model " + name)
+    raise ValueError("no model '%s'" % name)

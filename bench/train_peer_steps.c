@@ -1,9 +1,9 @@
-/* The program that bench/train_peer times beside PyTorch:
+/* The program that bench/train_peer times against PyTorch:
  *
  *   train_peer_steps MODEL BATCH CHANNELS HEIGHT WIDTH OUTPUTS
  *
- * For each line on stdin computes one gradient of random images with one thread and answers with
- * its seconds of CPU time. */
+ * For each line on stdin it computes one gradient of random images with one thread and prints its
+ * seconds of CPU time and the loss. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -22,7 +22,7 @@ static uint32_t number(const char *text)
     return (uint32_t)strtoul(text, NULL, 10);
 }
 
-static int answer(struct trn_net *net, const struct trn_batch *batch)
+static int serve(struct trn_net *net, const struct trn_batch *batch)
 {
     const uint64_t count = terse_layout_count(trn_net_layout(net));
     float *weights = trn_floats_create(count);
@@ -82,7 +82,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "train_peer_steps: no memory\n");
     else if (trn_net_create(argv[1], &input, batch, 1, &net, &fault) == TERSE_OK)
         result =
-            answer(net, &(struct trn_batch){.count = batch, .values = values, .labels = labels});
+            serve(net, &(struct trn_batch){.count = batch, .values = values, .labels = labels});
     else
         fprintf(stderr, "train_peer_steps: %s\n", fault.text);
     trn_net_destroy(net);

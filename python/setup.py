@@ -1,5 +1,6 @@
-"""Tells setuptools the version, which is written in the CMakeLists.txt of the project (a source
-distribution has it in its PKG-INFO), and keeps it in the built package. All else: pyproject.toml."""
+"""Passes the version to setuptools and writes it into the built package. The version is read from
+the project's CMakeLists.txt, or from PKG-INFO in a source distribution. All other settings are in
+pyproject.toml."""
 
 import os
 import re
@@ -19,14 +20,14 @@ def read_version():
                 found = re.search(pattern, file.read(), re.M)
             if found:
                 return found.group(1)
-    raise SystemExit("terse: the version is missing; it is read from CMakeLists.txt above %s, so "
-                     "install from a whole source tree" % HERE)
+    raise SystemExit("terse: no version found in %s; install from a whole source tree"
+                     % " or ".join(os.path.normpath(path) for path, _ in PLACES))
 
 
 class Build(build_py):
     def run(self):
         super().run()
-        if not getattr(self, "editable_mode", False):  # that one is used inside its source tree
+        if not getattr(self, "editable_mode", False):  # an editable install reads CMakeLists.txt
             path = os.path.join(self.build_lib, "terse", "_installed.py")
             with open(path, "w", encoding="utf-8") as file:
                 file.write('VERSION = "%s"\n' % read_version())

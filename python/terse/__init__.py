@@ -1,12 +1,12 @@
-"""terse: gradients in few bytes.
+"""terse: gradient compression for data-parallel training.
 
-    frame = terse.encode(x, "topk:keep=0.01")       # numpy: an array into a frame ...
+    frame = terse.encode(x, "topk:keep=0.01")       # a numpy array to a frame ...
     x = terse.decode(frame)                         # ... and back
 
     import terse.torch                              # DistributedDataParallel: one line
     ddp.register_comm_hook(terse.torch.State("regtopk:keep=0.01"), terse.torch.hook)
 
-`python -m terse.info` shows which library is in use and what it can do."""
+`python -m terse.info` prints the library in use, its kernel sets, codecs and methods."""
 
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,12 @@ __all__ = ["encode", "decode", "inspect", "codecs", "version", "TerseError", "Fr
 
 
 def version() -> str:
-    """The version of the library in use; its major and minor version are those of this package."""
+    """The version of the library in use. Major and minor version equal those of this package."""
     return library().version().decode()
 
 
 def __getattr__(name: str):
-    """Codecs need numpy; the rest does not, so it is imported when first asked for."""
+    """Imports the codec functions at first use: they need numpy, the rest does not."""
     if name in ("encode", "decode", "inspect", "codecs"):
         from . import codec
         return getattr(codec, name)

@@ -1,4 +1,4 @@
-"""libterse through ctypes: where it is found, its structures, and its errors as exceptions."""
+"""libterse through ctypes: search paths, structures, functions, and statuses as exceptions."""
 
 import ctypes
 import ctypes.util
@@ -13,15 +13,15 @@ STAGES = ("direction", "encode", "wire", "group", "combine", "decode", "update")
 
 
 class TerseError(Exception):
-    """libterse refused or failed; the message is the library's."""
+    """libterse returned an error; the message is the library's."""
 
 
 class FrameError(TerseError, ValueError):
-    """Bytes that are not the frame they claim to be."""
+    """The bytes are not a valid frame: damaged, cut off, or of an unknown version."""
 
 
 class GroupError(TerseError, RuntimeError):
-    """The group is dead: a worker was late or left. `rank` is the worker to blame, or -1."""
+    """The group has failed: a worker timed out or left. `rank` is the rank at fault, or -1."""
 
     def __init__(self, message: str, rank: int = -1):
         super().__init__(message)
@@ -29,16 +29,16 @@ class GroupError(TerseError, RuntimeError):
 
 
 class MismatchError(GroupError):
-    """A worker has other settings, another model or another step; `rank` names it."""
+    """A rank differs from the others in settings, model or step. `rank` is that rank, or -1."""
 
 
 class NotFiniteError(TerseError, ValueError):
-    """NaN, infinity, or a number that the codec cannot say."""
+    """The input holds NaN, infinity, or a number outside the range of the codec."""
 
 
 class LibraryMissing(TerseError, ImportError):
-    """There is no libterse to load, or one of another version; the message says where it was looked
-    for, or what was found."""
+    """libterse cannot be loaded, or has another version than this package. The message lists the
+    files that were tried, or the version that was found."""
 
 
 OK, BAD_ARGUMENT, BAD_SPEC, TOO_SMALL, NOT_FINITE, OUT_OF_RANGE = 0, -1, -2, -3, -4, -5
@@ -51,7 +51,7 @@ class Fault(ctypes.Structure):
     _fields_ = [("offset", c_uint64), ("rank", c_int32), ("text", c_char * 228)]
 
     def __init__(self) -> None:
-        super().__init__(rank=-1)  # nobody, until the library names somebody
+        super().__init__(rank=-1)  # no rank is at fault unless the library sets one
 
 
 class RngKey(ctypes.Structure):
@@ -201,9 +201,9 @@ _FUNCTIONS = {
 
 
 def candidates() -> Iterator[str]:
-    """Where libterse may be, best first: TERSE_LIBRARY alone if it is set; beside this package
-    (and in the lib folder it was installed into); the build folder of a source tree; whatever the
-    system's loader finds."""
+    """Files to try, in order: TERSE_LIBRARY alone if it is set; else beside this package, the build
+    folder of a source tree, the lib folder that the package was installed into, and the name that
+    the system's loader searches for."""
     named = os.environ.get("TERSE_LIBRARY")
     if named:
         yield named
@@ -232,12 +232,12 @@ def _open() -> ctypes.CDLL:
         except OSError as why:
             tried.append("%s (%s)" % (path, why))
     raise LibraryMissing(
-        "cannot load libterse. Build it with `make` in the source tree or install it with "
-        "`make install`, or name the file in TERSE_LIBRARY. Looked at:\n  " + "\n  ".join(tried))
+        "cannot load libterse. Build it with `make` in the source tree, install it with "
+        "`make install`, or name the file in TERSE_LIBRARY. Tried:\n  " + "\n  ".join(tried))
 
 
 def _check_version(opened: ctypes.CDLL) -> None:
-    """Refuses a library of another version than this package's, before anything else is asked."""
+    """Refuses a library of another version than this package's, before any other call."""
     try:
         function = opened.terse_version
     except AttributeError:
@@ -248,8 +248,8 @@ def _check_version(opened: ctypes.CDLL) -> None:
     if compatible(found) != compatible(wanted):
         raise LibraryMissing(
             "%s is libterse %s, but the Python package in %s is terse %s: they must have the same "
-            "major and minor version. Build and install both from one source tree (`make install`), "
-            "or name a libterse %s in TERSE_LIBRARY." % (
+            "major and minor version. Build and install both from one source tree (`make "
+            "install`), or name a libterse %s in TERSE_LIBRARY." % (
                 os.path.normpath(opened._name), found, os.path.dirname(os.path.abspath(__file__)),
                 wanted, compatible(wanted)))
 
@@ -265,8 +265,8 @@ class Library:
             try:
                 function = getattr(opened, "terse_" + name)
             except AttributeError:
-                raise LibraryMissing("%s has no terse_%s: it is older than this package; build it "
-                                     "again with `make`" % (opened._name, name)) from None
+                raise LibraryMissing("%s has no function terse_%s: it is older than this package; "
+                                     "rebuild it with `make`" % (opened._name, name)) from None
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
 
@@ -275,7 +275,7 @@ _library: Optional[Library] = None
 
 
 def library() -> Library:
-    """Loaded when first needed."""
+    """The library, loaded at the first call."""
     global _library
     if _library is None:
         _library = Library()
@@ -283,7 +283,7 @@ def library() -> Library:
 
 
 def error_of(status: int, fault: Optional[Fault] = None) -> Exception:
-    """The exception for a status that is not OK; the message is the fault's, else the status's."""
+    """The exception for a status other than OK, with the text of the fault, else of the status."""
     text = fault.text.decode("utf-8", "replace") if fault is not None else ""
     text = text or library().status_text(status).decode()
     rank = fault.rank if fault is not None else -1
@@ -305,7 +305,7 @@ def error_of(status: int, fault: Optional[Fault] = None) -> Exception:
 
 
 def check(status: int, fault: Optional[Fault] = None) -> None:
-    """Raises what a status stands for; nothing for OK."""
+    """Raises the exception for a status other than OK."""
     if status != OK:
         raise error_of(status, fault)
 

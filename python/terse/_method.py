@@ -1,4 +1,4 @@
-"""A terse_method over buffers that the caller owns and names by address."""
+"""A terse_method over buffers that the caller owns and passes by address."""
 
 import ctypes
 from ctypes import byref, c_void_p
@@ -12,7 +12,7 @@ Shape = Tuple[int, ...]
 
 
 class Part(NamedTuple):
-    """One part of a method's state, where it lies."""
+    """One part of a method's state; `address` and `length` are those of the library's buffer."""
     name: str
     kind: str
     floats: bool
@@ -21,14 +21,14 @@ class Part(NamedTuple):
 
 
 class Method:
-    """Destroys itself with `close`; the group must outlive it unless it broke."""
+    """A terse_method; `close` destroys it. The group must outlive it, unless the group failed."""
 
     def __init__(self, spec: str, group: Any, tensors: Sequence[Tuple[str, Shape]], weights: int,
                  *, seed: int = 0, steps: int = 0, threads: int = 1, aggregate_out: bool = False,
                  private_output: bool = False) -> None:
         self._lib = library()
         self._handle = c_void_p()
-        self._group = group  # kept alive
+        self._group = group  # this reference keeps the group alive
         layout, fault = Layout(tensors), Fault()
         options = MethodOptions(size=ctypes.sizeof(MethodOptions), seed=seed, steps=steps,
                                 threads=threads, aggregate_out=int(aggregate_out),
@@ -43,12 +43,12 @@ class Method:
 
     @property
     def spec(self) -> str:
-        """Every option written out."""
+        """The spec with every option written out."""
         return self._lib.method_spec(self._handle).decode()
 
     @property
     def settings(self) -> str:
-        """What its exchange chose: codec, combine, memory."""
+        """The codec, combine and feedback that the exchange chose."""
         return self._lib.method_settings(self._handle).decode()
 
     @property
@@ -57,7 +57,7 @@ class Method:
 
     @property
     def point(self) -> int:
-        """The address of the weights at which the next gradient is to be taken."""
+        """The address of the point: the weights at which the next gradient is taken."""
         return self._lib.method_point(self._handle)
 
     def set_lr(self, lr: float) -> None:
@@ -69,7 +69,7 @@ class Method:
         return report
 
     def step_tensors(self, gradients: Sequence[int]) -> MethodReport:
-        """The gradient of each tensor at an address of its own."""
+        """A step whose gradients lie in one buffer per tensor."""
         report, fault = MethodReport(), Fault()
         table = (c_void_p * len(gradients))(*gradients)
         check(self._lib.method_step_tensors(self._handle, table, byref(report), byref(fault)),
@@ -77,7 +77,7 @@ class Method:
         return report
 
     def post(self, gradient: int, first: int, count: int) -> None:
-        """Tensors first .. first+count-1, at their place in the flat buffer at `gradient`."""
+        """Posts tensors first .. first+count-1 of the flat buffer at `gradient`."""
         fault = Fault()
         check(self._lib.method_post(self._handle, gradient, first, count, byref(fault)), fault)
 
@@ -87,12 +87,12 @@ class Method:
         return report
 
     def eval_weights(self, out: int) -> None:
-        """Writes the point to evaluate: collective."""
+        """Writes the evaluation weights to `out`; collective."""
         fault = Fault()
         check(self._lib.method_eval_weights(self._handle, out, byref(fault)), fault)
 
     def parts(self) -> List[Part]:
-        """The state, to read and to write between steps; then call `restored`."""
+        """The state, to read or write between steps. After writing, call `restored`."""
         found: List[Part] = []
         part = StatePart()
         while self._lib.method_state(self._handle, len(found), byref(part)) == 0:
@@ -106,7 +106,7 @@ class Method:
 
 
 class LocalGroup:
-    """A group of one, to try a spec without anybody else."""
+    """A group of one worker, to check a spec without communication."""
 
     def __init__(self) -> None:
         self.handle = c_void_p()
@@ -117,7 +117,7 @@ class LocalGroup:
 
 
 def try_spec(spec: str, *, steps: int = 0, aggregate_out: bool = False) -> str:
-    """The complete spec; ValueError with the library's message where it cannot be."""
+    """The spec with every option written out; ValueError with the library's message if invalid."""
     group = LocalGroup()
     weights = (ctypes.c_float * 16)()
     try:
@@ -131,7 +131,7 @@ def try_spec(spec: str, *, steps: int = 0, aggregate_out: bool = False) -> str:
 
 
 def methods() -> Dict[str, Dict[str, str]]:
-    """Every method of the table: its stages and what is known of it."""
+    """Every method by name: its stages, summary, formula, bytes and citation."""
     lib, found, about = library(), {}, MethodAbout()
     while lib.method_list(len(found), byref(about)) == 0:
         found[about.name.decode()] = {
@@ -141,26 +141,28 @@ def methods() -> Dict[str, Dict[str, str]]:
 
 
 class Totals:
-    """What the reports of many steps add up to."""
+    """Sums over the reports of many steps."""
 
     def __init__(self) -> None:
-        self.steps = self.skipped = self.said = self.heard = self.dense = 0
+        self.steps = self.skipped = 0
+        self.bytes_sent = self.bytes_received = self.dense_bytes = 0
         self.nanoseconds = [0] * len(STAGES)
 
     def add(self, report: MethodReport) -> None:
         done = report.exchange
         self.steps += 1
         self.skipped += done.skipped != 0
-        self.said += done.bytes_sent
-        self.heard += done.bytes_received
-        self.dense += done.dense_bytes
+        self.bytes_sent += done.bytes_sent
+        self.bytes_received += done.bytes_received
+        self.dense_bytes += done.dense_bytes
         for index, spent in enumerate(done.nanoseconds):
             self.nanoseconds[index] += spent
 
     def as_dict(self) -> Dict[str, Any]:
         steps = max(1, self.steps)
-        return {"steps": self.steps, "skipped": self.skipped, "bytes_sent": self.said,
-                "bytes_received": self.heard, "dense_bytes": self.dense,
-                "compression_ratio": self.dense / self.said if self.said else 0.0,
+        return {"steps": self.steps, "skipped": self.skipped, "bytes_sent": self.bytes_sent,
+                "bytes_received": self.bytes_received, "dense_bytes": self.dense_bytes,
+                "compression_ratio":
+                self.dense_bytes / self.bytes_sent if self.bytes_sent else 0.0,
                 "ms_per_step": {name: spent / steps / 1e6
                                 for name, spent in zip(STAGES, self.nanoseconds)}}

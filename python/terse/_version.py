@@ -1,5 +1,5 @@
-"""The version of this package. It is written once, in the project's CMakeLists.txt: an installation
-keeps a copy in _installed.py, the package of a source tree reads that file."""
+"""The version of this package. It is written once, in the project's CMakeLists.txt: an installed
+package has a copy in _installed.py, the package in a source tree reads CMakeLists.txt."""
 
 import functools
 import os
@@ -23,14 +23,14 @@ def package_version() -> str:
     except OSError:
         found = None
     if not found:
-        raise ImportError("the Python package terse in %s does not know its version: there is "
-                          "neither _installed.py in it nor a version in %s. Install it with `make "
-                          "install` or pip, or use it inside its source tree." % (HERE, lists))
+        raise ImportError("the Python package terse in %s has no version: it holds no "
+                          "_installed.py, and %s has none. Install it with `make install` or pip, "
+                          "or use it inside its source tree." % (HERE, lists))
     return found.group(1)
 
 
 def compatible(version: str) -> str:
-    """What package and library must have in common: "MAJOR.MINOR"."""
+    """The part that must be equal in package and library: "MAJOR.MINOR"."""
     return ".".join(version.split(".")[:2])
 
 

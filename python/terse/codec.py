@@ -1,4 +1,4 @@
-"""numpy arrays into frames and back."""
+"""numpy arrays to frames and back."""
 
 from ctypes import byref, c_size_t, c_void_p
 from typing import Any, Dict
@@ -7,8 +7,8 @@ import numpy
 
 from ._library import CodecAbout, Fault, Frame, FrameError, Layout, RngKey, Tensor, check, library
 
-_TWO_PASSES = ("%s takes two passes, the second of which needs what all workers said in the "
-               "first: it has no frame of its own")
+_TWO_PASSES = ("%s takes two passes, and the second needs the payloads of all workers: one array "
+               "cannot be encoded with it; use another codec")
 
 
 class _Codec:
@@ -23,11 +23,12 @@ class _Codec:
 
 def encode(x: Any, spec: str = "f32", *, seed: int = 0, step: int = 0, worker: int = 0,
            name: str = "") -> bytes:
-    """Says `x` (anything that numpy makes an array of, as float32) by the codec `spec`, for example
-    "topk:keep=0.01" or "log:k=2". The frame holds the shape, so decode needs nothing else.
+    """Encodes `x` (anything that numpy converts to an array, as float32) with the codec `spec`, for
+    example "topk:keep=0.01" or "log:k=2". The frame holds the shape, so decode needs nothing else.
 
-    `seed`, `step` and `worker` key the draws of codecs that round at random.
-    ValueError: a spec that cannot be read, or an array that is not finite."""
+    `seed`, `step` and `worker` are the random key of codecs that round at random.
+    ValueError: the spec is invalid. NotFiniteError: the array holds NaN, infinity, or a number
+    outside the range of the codec."""
     lib = library()
     array = numpy.ascontiguousarray(x, dtype=numpy.float32).reshape(numpy.shape(x))
     layout, codec, fault = Layout([(name, array.shape)]), _Codec(), Fault()
@@ -38,15 +39,15 @@ def encode(x: Any, spec: str = "f32", *, seed: int = 0, step: int = 0, worker: i
     if about.passes > 1:
         raise ValueError(_TWO_PASSES % about.name.decode())
     bound = lib.codec_payload_bound(codec.handle, 0)
-    room = numpy.empty(lib.frame_len(codec.handle, bound, 1), dtype=numpy.uint8)
-    payload = room.ctypes.data + lib.frame_payload_at(codec.handle, 1)
+    buffer = numpy.empty(lib.frame_len(codec.handle, bound, 1), dtype=numpy.uint8)
+    payload = buffer.ctypes.data + lib.frame_payload_at(codec.handle, 1)
     key, used = RngKey(seed, step, worker), c_size_t()
     check(lib.codec_encode(codec.handle, 0, byref(key), array.ctypes.data, payload, bound,
                            byref(used)))
     length = c_size_t()
-    check(lib.frame_seal(codec.handle, 0, byref(key), payload, used.value, 1, room.ctypes.data,
-                         room.nbytes, byref(length)))
-    return room[:length.value].tobytes()
+    check(lib.frame_seal(codec.handle, 0, byref(key), payload, used.value, 1, buffer.ctypes.data,
+                         buffer.nbytes, byref(length)))
+    return buffer[:length.value].tobytes()
 
 
 def _opened(frame: bytes):
@@ -55,8 +56,8 @@ def _opened(frame: bytes):
     view, fault = Frame(), Fault()
     check(lib.frame_open(frame, len(frame), byref(view), None, byref(fault)), fault)
     if not view.layout:
-        raise FrameError("the frame does not hold its layout: only a worker that knows the layout "
-                         "can read it")
+        raise FrameError("the frame holds no layout, as frames between workers do not; decode a "
+                         "frame that terse.encode or `terse encode` wrote")
     layout, codec = Layout([]), _Codec()
     lib.layout_destroy(layout.handle)
     layout.handle = c_void_p()
@@ -75,8 +76,8 @@ def _tensors(layout: Layout):
 
 
 def decode(frame: bytes) -> numpy.ndarray:
-    """What a frame says, as float32: in its shape, or flat where it is about several tensors.
-    FrameError: the bytes are damaged or are no frame; the message says offset and rule."""
+    """The values of a frame as float32: in the tensor's shape, or flat if it holds several tensors.
+    FrameError: the bytes are damaged or not a frame; the message names the offset and the rule."""
     lib = library()
     frame = bytes(frame)
     view, layout, codec = _opened(frame)
@@ -92,7 +93,7 @@ def decode(frame: bytes) -> numpy.ndarray:
 
 
 def inspect(frame: bytes) -> Dict[str, Any]:
-    """What a frame says about itself: codec, tensors, step, worker, bytes."""
+    """The header of a frame as a dict: codec, tensors, step, worker, seed, pass, lengths."""
     lib = library()
     frame = bytes(frame)
     view, layout, codec = _opened(frame)

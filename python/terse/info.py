@@ -1,4 +1,4 @@
-"""What is in use here: `python -m terse.info`."""
+"""Prints the library, kernel set and packages in use: `python -m terse.info`."""
 
 import ctypes
 import sys
@@ -39,7 +39,7 @@ def lines() -> List[str]:
     check(lib.kernel_set_name(ctypes.byref(name), ctypes.byref(fault)), fault)
     sets = []
     while lib.kernel_set_list(len(sets), ctypes.byref(about)) == 0:
-        sets.append("%s%s" % (about.name.decode(), "" if about.supported else " (not here)"))
+        sets.append("%s%s" % (about.name.decode(), "" if about.supported else " (not on this CPU)"))
     return ["library   %s" % lib.path,
             "version   %s (%s)" % (lib.version().decode(), lib.build_options().decode()),
             "kernels   %s, of %s" % (name.value.decode(), ", ".join(sets)),

@@ -1,5 +1,5 @@
-# Sourced by the scripts of this folder: `check NAME command...` is one test case. Its output is
-# shown when it fails, and $bad is then 1. $work is a folder that disappears at the end.
+# Sourced by the scripts of this folder. `check NAME command...` runs one test case; if it fails, it
+# prints the output and sets $bad to 1. $work is a temporary folder, removed at exit.
 # shellcheck shell=bash
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT

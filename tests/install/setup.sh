@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What tools/setup says where it cannot or need not install.
+# Tests the messages of tools/setup where it cannot or need not install.
 set -uo pipefail
 . "$(dirname "$0")/check.sh"
 setup="$(cd "$(dirname "$0")/../.." && pwd)/tools/setup"
 
-# Elsewhere: the packages, what each is for, a clear error; nothing is installed.
+# Another distribution: prints the packages with their reasons and an error, installs nothing.
 stops_elsewhere() {
     printf 'ID=fedora\nID_LIKE="rhel"\n' >"$work/os-release"
     TERSE_SETUP=on TERSE_OS_RELEASE="$work/os-release" "$setup" build test >"$work/out" 2>&1 &&
@@ -23,15 +23,15 @@ refuses_unknown_group() {
     ! "$setup" biuld 2>"$work/out" && grep -q "no group 'biuld'" "$work/out"
 }
 
-# Every package of every group says what it is for.
+# Every package of every group has a reason.
 lists_reasons() {
     "$setup" --list | tee "$work/out"
     grep -q '^build$' "$work/out" && grep -q '^arm$' "$work/out" &&
         ! grep -E '^  [^ ]+ *$' "$work/out"
 }
 
-# A package that is not installed is named with its reason, before anything is done about it. The
-# empty dpkg folder stands for a machine that has nothing.
+# A missing package is printed with its reason, and not installed. With the empty dpkg folder no
+# package is installed.
 names_what_is_missing() {
     mkdir -p "$work/dpkg"
     : >"$work/dpkg/status"

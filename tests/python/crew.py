@@ -1,9 +1,9 @@
 """Runs cases in real gloo processes on loopback: crew.py WORKERS FILE...
 
-A case is a function case_NAME(rank, workers) of one of the files; all ranks run all cases in the
-same order, one process each for all of them (importing torch takes seconds). A case has failed if
-it raised on any rank. Prints "ok", "not ok" or "skip" for each; a rank that fails or dies ends the
-run, since the others may wait for it."""
+A case is a function case_NAME(rank, workers) of one of the files. Each rank is one process, which
+runs all cases in the same order (importing torch takes seconds). A case fails if it raises on any
+rank. Prints "ok", "not ok" or "skip" for each case. A rank that fails or dies ends the run, since
+the others may wait for it."""
 
 import importlib.util
 import os
@@ -13,9 +13,9 @@ import sys
 import time
 import traceback
 
-LIMIT = 150  # seconds for a whole run
+TIMEOUT = 150  # seconds for a whole run
 HERE = os.path.dirname(os.path.abspath(__file__))
-# The package of this source tree, unless the caller has named another one (PYTHONPATH).
+# The package of this source tree is tested, unless PYTHONPATH names another one.
 sys.path.insert(0, HERE)
 if not os.environ.get("PYTHONPATH"):
     sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
@@ -43,7 +43,7 @@ def free_port():
 
 
 def work(rank, workers, port, paths, out):
-    """One rank; writes a line for each case that passed."""
+    """Runs one rank; writes a line for each case, up to the first that fails."""
     import torch
     import torch.distributed as dist
     torch.set_num_threads(1)
@@ -65,7 +65,7 @@ def work(rank, workers, port, paths, out):
 
 
 def start(rank, workers, port, paths):
-    """(process id, end of the pipe to read)"""
+    """Starts a rank: (process id, reading end of its pipe)."""
     reads, writes = os.pipe()
     child = os.fork()
     if child:
@@ -81,15 +81,15 @@ def start(rank, workers, port, paths):
         os._exit(status)  # without waiting for gloo's threads
 
 
-def collect(children, deadline):
-    """What every rank wrote, until all have ended, one has failed, or time is up."""
-    told = [b""] * len(children)
+def collect(children, end):
+    """The lines of every rank. Ranks that run 3 s after a failure, or at time `end`, are killed."""
+    output = [b""] * len(children)
     alive = dict(enumerate(children))
-    while alive and time.monotonic() < deadline:
+    while alive and time.monotonic() < end:
         for rank, (child, reads) in list(alive.items()):
             os.set_blocking(reads, False)
             try:
-                told[rank] += os.read(reads, 1 << 16)
+                output[rank] += os.read(reads, 1 << 16)
             except BlockingIOError:
                 pass
             ended, status = os.waitpid(child, os.WNOHANG)
@@ -98,15 +98,15 @@ def collect(children, deadline):
                     more = os.read(reads, 1 << 16)
                     if not more:
                         break
-                    told[rank] += more
+                    output[rank] += more
                 del alive[rank]
                 if status:
-                    deadline = min(deadline, time.monotonic() + 3)
+                    end = min(end, time.monotonic() + 3)
         time.sleep(0.02)
     for child, _ in alive.values():
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-    return [text.decode().split("\0")[:-1] for text in told]
+    return [text.decode().split("\0")[:-1] for text in output]
 
 
 def main():
@@ -120,13 +120,13 @@ def main():
     port, failed = free_port(), False
     names = [name for name, _ in cases(paths)]
     children = [start(rank, workers, port, paths) for rank in range(workers)]
-    told = collect(children, time.monotonic() + LIMIT)
+    output = collect(children, time.monotonic() + TIMEOUT)
     for index, name in enumerate(names):
-        lines = [lines[index] for lines in told if len(lines) > index]
+        lines = [lines[index] for lines in output if len(lines) > index]
         bad = [line for line in lines if not line.startswith("ok")]
         good = len(lines) == workers and not bad
         print("\n".join(bad) if bad else lines[0] if good else
-              "not ok %s: %d of %d ranks ended it" % (name, len(lines), workers))
+              "not ok %s: %d of %d ranks finished it" % (name, len(lines), workers))
         failed = failed or not good
         if failed:
             break

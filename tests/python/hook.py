@@ -35,7 +35,7 @@ def case_dense_is_the_mean_in_rank_order(rank, workers):
     ddp, state = hooked(net(), "dense")
     plain = net()
     plain.load_state_dict(ddp.module.state_dict())
-    for step in range(5):  # over a rebuilding of buckets
+    for step in range(5):  # DDP rebuilds its buckets after the first
         wanted = None
         for other in range(workers):
             plain.zero_grad()
@@ -48,64 +48,66 @@ def case_dense_is_the_mean_in_rank_order(rank, workers):
         torch.nn.functional.cross_entropy(ddp(x), y).backward()
         got = torch.cat([p.grad.reshape(-1) for p in ddp.parameters()])
         assert torch.equal(got, wanted / workers), "step %d" % step
-    assert state._buckets.count > 2, "one bucket proves nothing"
+    assert state._buckets.count > 2, "the model must have several buckets"
     state.close()
 
 
-def case_an_answer_is_what_the_method_would_subtract(rank, workers):
-    """options.aggregate_out against plain SGD of the same method with lr=1, momentum=0."""
+def case_the_aggregate_is_the_update_of_the_method(rank, workers):
+    """Compares options.aggregate_out with the update of the same method at lr=1, momentum=0."""
     from terse.torch.group import Group, members, own_group
     shape, source = (50, 60), torch.Generator().manual_seed(7 + rank)
     for spec in ("topk:keep=0.1", "regtopk:keep=0.1", "qsgd", "dense:momentum=0", "ef-sign",
                  "powersgd:momentum=0", "signum"):
         spec = spec + ("," if ":" in spec else ":") + "lr=1"
         made = []
-        for answer in (False, True):
+        for aggregate_out in (False, True):
             weights = torch.zeros(3000)
             group = Group(own_group(None, 20), members(None), 20)
             made.append((Method(spec, group, [("w", shape)], weights.data_ptr(),
-                                aggregate_out=answer),
+                                aggregate_out=aggregate_out),
                          weights, group))
-        (plain, x, _), (asked, answer, _) = made
+        (updating, x, _), (returning, aggregate, _) = made
         for _ in range(4):
             gradient = torch.randn(3000, generator=source)
             x.zero_()
-            plain.step(gradient.data_ptr())
-            asked.step(gradient.data_ptr())
-            assert torch.equal(-x, answer), spec
+            updating.step(gradient.data_ptr())
+            returning.step(gradient.data_ptr())
+            assert torch.equal(-x, aggregate), spec
         for method, _, group in made:
             method.close()
             group.close()
 
 
-def case_nothing_is_lost(rank, workers):
-    """What all have handed in is what all have heard and what they still hold."""
+def case_aggregates_and_residuals_add_up_to_the_gradients(rank, workers):
+    """Over all ranks and steps, sum of gradients = sum of aggregates + residuals."""
     for spec in ("topk:keep=0.05", "regtopk:keep=0.05", "codec=log:k=2,feedback=residual"):
         ddp, state = hooked(net(), spec)
-        given, heard = 0, 0
+        gradients, aggregates = 0, 0
         own = net()
         own.load_state_dict(ddp.module.state_dict())
         for step in range(6):
             x, y = batch(rank, step)
             own.zero_grad()
             torch.nn.functional.cross_entropy(own(x), y).backward()
-            given = given + torch.cat([p.grad.reshape(-1) for p in own.parameters()]).double()
+            gradients = gradients + torch.cat([p.grad.reshape(-1)
+                                               for p in own.parameters()]).double()
             ddp.zero_grad()
             torch.nn.functional.cross_entropy(ddp(x), y).backward()
-            heard = heard + torch.cat([p.grad.reshape(-1) for p in ddp.parameters()]).double()
+            aggregates = aggregates + torch.cat([p.grad.reshape(-1)
+                                                 for p in ddp.parameters()]).double()
         saved = state.state_dict()
         names = [name for name, _ in ddp.module.named_parameters()]
         order = [(name, tuple(p.shape)) for name, p in ddp.module.named_parameters()]
         assert sorted(names) == sorted(name for name, _ in saved["tensors"])
-        kept = _state._move_floats(saved["parts"]["residual"]["data"], saved["tensors"], order)
-        kept = kept.double()
+        residual = _state._move_floats(saved["parts"]["residual"]["data"], saved["tensors"], order)
+        residual = residual.double()
         if "owner residual" in saved["parts"]:
-            back = _state._move_floats(saved["parts"]["owner residual"]["data"], saved["tensors"],
-                                       order).double()
-            kept = kept + back * workers  # an owner holds a part of the mean
-        for total in (given, kept):
+            owner = _state._move_floats(saved["parts"]["owner residual"]["data"], saved["tensors"],
+                                        order).double()
+            residual = residual + owner * workers  # an owner's residual is a part of the mean
+        for total in (gradients, residual):
             dist.all_reduce(total)
-        assert torch.allclose(given, heard * workers + kept, atol=1e-5), spec
+        assert torch.allclose(gradients, aggregates * workers + residual, atol=1e-5), spec
         state.close()
 
 
@@ -167,8 +169,8 @@ def case_gradients_as_views_of_buckets(rank, workers):
     assert torch.equal(*results)
 
 
-def case_buckets_change_nothing(rank, workers):
-    """The same weights for one bucket and for many, where nothing is drawn."""
+def case_the_number_of_buckets_does_not_change_the_weights(rank, workers):
+    """One bucket and many give the same weights, with a method that uses no random numbers."""
     results = []
     for cap in (25, 0.005):
         torch.manual_seed(1)
@@ -202,14 +204,14 @@ def case_uneven_inputs(rank, workers):
     grads = uneven(rank, workers, True)
     assert len(grads) == (3 if rank == 0 else 1) and grads[0] == 1.0
     if rank == 0:
-        assert abs(grads[-1] - 1.0) < 1e-6, grads  # the only one left is the mean
+        assert abs(grads[-1] - 1.0) < 1e-6, grads  # the mean over the only rank left
 
 
 def case_tiny_and_empty_tensors(rank, workers):
     class Odd(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.empty = torch.nn.Parameter(torch.zeros(0))  # (0, 3) is too much for DDP 1.13
+            self.empty = torch.nn.Parameter(torch.zeros(0))  # DDP 1.13 fails with (0, 3)
             self.scalar = torch.nn.Parameter(torch.tensor(1.0))
             self.vector = torch.nn.Parameter(torch.ones(5000))
 
@@ -252,8 +254,7 @@ def case_other_types(rank, workers):
 
 
 def case_bfloat16_buckets(rank, workers):
-    """DDP 1.13 cannot be made of bfloat16 parameters over gloo, so the hook is called as it would
-    call it."""
+    """Calls the hook directly: DDP 1.13 does not accept bfloat16 parameters over gloo."""
     class Bucket:
         held = torch.nn.Parameter(torch.zeros(2000, dtype=torch.bfloat16))
         index, is_last = staticmethod(lambda: 0), staticmethod(lambda: True)
@@ -261,12 +262,12 @@ def case_bfloat16_buckets(rank, workers):
         parameters = classmethod(lambda cls: [cls.held])
 
     state = state_of("dense")
-    answer = terse.torch.hook(state, Bucket()).wait()
-    assert answer.dtype == torch.bfloat16 and bool((answer == (workers - 1) / 2).all())
+    aggregate = terse.torch.hook(state, Bucket()).wait()
+    assert aggregate.dtype == torch.bfloat16 and bool((aggregate == (workers - 1) / 2).all())
     state.close()
 
 
-def memory_of(state):
+def residual_of(state):
     return state.state_dict()["parts"]["residual"]["data"]
 
 
@@ -274,17 +275,17 @@ def case_a_step_that_is_not_finite_is_skipped_by_all(rank, workers):
     ddp, state = hooked(net(), "regtopk:keep=0.05")
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
     train(ddp, optimizer, rank, range(4))
-    before, weights = memory_of(state), flat(ddp)
+    before, weights = residual_of(state), flat(ddp)
     x, y = batch(rank, 4)
     optimizer.zero_grad()
     loss = torch.nn.functional.cross_entropy(ddp(x), y)
     if rank == workers - 1:
-        # Only the first layer's gradient becomes infinite: buckets that left before it were fine.
+        # Only the first layer's gradient becomes infinite: the buckets sent before it are finite.
         ddp.module[0].bias.register_hook(lambda grad: grad * float("inf"))
     loss.backward()
     optimizer.step()
     assert all(float(p.grad.abs().max()) == 0 for p in ddp.parameters())
-    assert torch.equal(flat(ddp), weights) and torch.equal(memory_of(state), before)
+    assert torch.equal(flat(ddp), weights) and torch.equal(residual_of(state), before)
     report = state.report()
     assert report["skipped"] == 1 and state.steps_done == 4
     state.close()
@@ -305,11 +306,11 @@ def case_a_changing_loss_scale(rank, workers):
                 parameter.grad.div_(scale)
             optimizer.step()
         results.append(flat(ddp))
-        before = memory_of(state)
+        before = residual_of(state)
         ddp.zero_grad()
         (torch.nn.functional.cross_entropy(ddp(x), y) * float("inf")).backward()
         assert all(not bool(torch.isfinite(p.grad).any()) for p in ddp.parameters())
-        assert torch.equal(memory_of(state), before)
+        assert torch.equal(residual_of(state), before)
         raises(ValueError, lambda: state.set_scale(0), "positive")
         state.close()
     assert torch.equal(*results)
@@ -321,7 +322,7 @@ def case_bad_specs(rank, workers):
     raises(ValueError, lambda: state_of("regtopk:keep=0.01,lr=0.1"), "optimizer")
     raises(ValueError, lambda: state_of("dense:momentum=0.9"), "optimizer")
     raises(ValueError, lambda: state_of("topk:clip=1"), "clip")
-    raises(ValueError, lambda: state_of("qadam"), "optimizer of its own")
+    raises(ValueError, lambda: state_of("qadam"), "qadam", "gradient")
     raises(ValueError, lambda: state_of("dqsgd", steps=0), "number of steps")
     kind = ValueError if rank == last else terse.MismatchError
     why = raises(kind, lambda: state_of("topk" if rank < last else "topq"))
@@ -329,26 +330,26 @@ def case_bad_specs(rank, workers):
         assert why.rank == last and "rank %d" % last in str(why)
     if workers > 1:
         why = raises(terse.MismatchError, lambda: state_of("topk:keep=0.0%d" % (1 + rank // last)),
-                     "rank %d has another spec" % last)
+                     "rank %d: different spec" % last)
         assert why.rank == last
         why = raises(terse.MismatchError, lambda: state_of("qsgd", seed=rank // last),
-                     "rank %d has another seed" % last)
+                     "rank %d: different seed" % last)
 
 
-def case_the_policy_is_printed(rank, workers):
-    with quiet() as said:
+def case_rank_0_prints_the_spec(rank, workers):
+    with quiet() as printed:
         state = terse.torch.State("topk")
-    assert ("min=1024" in said.getvalue()) == (rank == 0), said.getvalue()
+    assert ("min=1024" in printed.getvalue()) == (rank == 0), printed.getvalue()
     state.close()
-    with quiet() as said:
+    with quiet() as printed:
         state = terse.torch.State("signsgd")
-    assert "min=" not in said.getvalue()
+    assert "min=" not in printed.getvalue()
     state.close()
 
 
 def case_only_cpu_tensors(rank, workers):
     class Elsewhere:
-        """A bucket on a device that is not the CPU; this machine may have no CUDA."""
+        """A bucket on the device "meta", which exists on a machine without CUDA too."""
         @staticmethod
         def buffer():
             return torch.empty(4, device="meta")
@@ -370,8 +371,8 @@ def case_one_model_one_backward_at_a_time(rank, workers):
     state.close()
 
 
-def case_buckets_out_of_turn_are_refused(rank, workers):
-    """Two threads in backward at once hand in buckets in an order that nobody else has."""
+def case_buckets_out_of_order_are_refused(rank, workers):
+    """Two threads in backward at once pass buckets in an order that differs from other ranks'."""
     class Bucket:
         def __init__(self, index):
             self.index = lambda: index
@@ -393,20 +394,21 @@ def case_buckets_out_of_turn_are_refused(rank, workers):
     assert failures and "one backward at a time" in failures[0]
 
 
-def fails_without(rank, workers, missing, limit):
-    """Trains, then backward without the rank `missing`: the exception of the others."""
-    ddp, state = hooked(net(), "topk:keep=0.05", {"timeout": limit})
+def fails_without(rank, workers, missing, timeout):
+    """Trains, then runs backward without the rank `missing`; returns the exception of the
+    others."""
+    ddp, state = hooked(net(), "topk:keep=0.05", {"timeout": timeout})
     train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), rank, range(3))
     if rank == missing:
         return None
     x, y = batch(rank, 3)
     loss = torch.nn.functional.cross_entropy(ddp(x), y)
     raises(RuntimeError, loss.backward)
-    raises(RuntimeError, lambda: ddp(x).sum().backward(), "GroupError")  # from then on, at once
+    raises(RuntimeError, lambda: ddp(x).sum().backward(), "GroupError")  # and in every later one
     return raises(terse.GroupError, state.check)
 
 
-def case_a_late_worker_is_named(rank, workers):
+def case_a_timeout_names_the_rank(rank, workers):
     started = time.monotonic()
     why = fails_without(rank, workers, workers - 1, 2)
     assert time.monotonic() - started < 15
@@ -415,8 +417,8 @@ def case_a_late_worker_is_named(rank, workers):
     dist.barrier()
 
 
-def case_z_a_worker_that_is_gone_is_named(rank, workers):
-    """The last case: rank K-1 ends here."""
+def case_z_a_lost_worker_is_named(rank, workers):
+    """Must be the last case: rank K-1 ends here."""
     started = time.monotonic()
     why = fails_without(rank, workers, workers - 1, 20)
     if why is not None:

@@ -1,4 +1,4 @@
-"""Optimizers that own their communication."""
+"""The optimizers of terse.torch.optim."""
 
 import threading
 
@@ -32,7 +32,7 @@ MADE = (("signum", lambda p: optim.Signum(p, 0.01, 0.9, 0.001, **OPTIONS)),
 
 
 def case_every_step_is_that_of_the_library(rank, workers):
-    """Bit for bit, weights and point of the next gradient, against all workers in one process."""
+    """Compares weights and points, bit for bit, with all workers in one process."""
     for name, make in MADE:
         params = parameters()
         start = torch.cat([p.detach().reshape(-1) for p in params])
@@ -58,10 +58,10 @@ def case_they_train(rank, workers):
     made = (lambda p: optim.Signum(p, 0.002), lambda p: optim.DEF(p, 0.05, ratio=8),
             lambda p: optim.QAdam(p, 0.002))
     for make in made:
-        torch.manual_seed(1 + rank)  # rank 0's weights become everybody's
+        torch.manual_seed(1 + rank)  # the optimizer broadcasts the weights of rank 0
         model = net()
         optimizer = make(model.named_parameters())
-        same_everywhere(optimizer.weights, "first weights")
+        same_everywhere(optimizer.weights, "initial weights")
         first = train(model, optimizer, rank, [0])
         last = train(model, optimizer, rank, [0] * 30)
         same_everywhere(optimizer.weights, optimizer.spec)
@@ -73,17 +73,17 @@ def case_they_train(rank, workers):
         same_everywhere(flat(model), "weights after close")
 
 
-def case_the_eval_weights_are_x_minus_the_mean_error(rank, workers):
+def case_the_eval_weights_are_x_minus_the_mean_residual(rank, workers):
     params = parameters()
     optimizer = optim.DEF(params, 0.05, ratio=16, **OPTIONS)
     for step in range(4):
         for parameter, grad in zip(params, gradient(rank, step)):
             parameter.grad = grad
         optimizer.step()
-    memory = optimizer.state_dict()["terse_state"]["parts"]["residual"]["data"]
+    residual = optimizer.state_dict()["terse_state"]["parts"]["residual"]["data"]
     point = torch.cat([p.detach().reshape(-1) for p in params])
-    assert torch.allclose(point, optimizer.weights - 0.3 * memory, atol=1e-6)
-    mean = memory.clone()
+    assert torch.allclose(point, optimizer.weights - 0.3 * residual, atol=1e-6)
+    mean = residual.clone()
     dist.all_reduce(mean)
     with optimizer.eval_weights():
         inside = torch.cat([p.detach().reshape(-1) for p in params])
@@ -111,7 +111,7 @@ def case_gradients_may_be_missing_or_not_finite(rank, workers):
     params = parameters()
     optimizer = optim.Signum(params, 0.01, **OPTIONS)
     params[0].grad = torch.ones(SHAPES[0])
-    optimizer.step()  # the others have none: as zeros
+    optimizer.step()  # the other parameters have no gradient: zeros
     before = optimizer.weights.clone()
     params[0].grad = torch.full(SHAPES[0], float("nan") if rank == workers - 1 else 1.0)
     optimizer.step()
@@ -123,8 +123,8 @@ def case_gradients_may_be_missing_or_not_finite(rank, workers):
     optimizer.close()
 
 
-def case_gradients_lie_as_autograd_leaves_them(rank, workers):
-    """Transposed, they are the same step; sparse or of another type they are refused."""
+def case_gradients_may_be_transposed_but_not_sparse(rank, workers):
+    """A transposed gradient gives the same step; a sparse one is refused."""
     weights = []
     for transposed in (False, True):
         param = torch.nn.Parameter(torch.zeros(5, 7))
@@ -154,7 +154,7 @@ def case_bad_input(rank, workers):
             parameters(), momentum=0.9 if rank < last else 0.8), "rank %d" % last)
         assert why.rank == last
         raises(terse.MismatchError, lambda: optim.Signum(parameters()[rank // last:]),
-               "rank %d has another parameters" % last)
+               "rank %d: different parameters" % last)
 
 
 def case_two_threads_are_refused(rank, workers):

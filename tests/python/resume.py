@@ -1,4 +1,4 @@
-"""What is saved is what goes on: bit for bit, and with another number of workers."""
+"""Saving and resuming: bit for bit, and with another number of workers."""
 
 import copy
 import os
@@ -89,20 +89,20 @@ def case_files_of_all_ranks(rank, workers):
     remove(folder, rank)
 
 
-def sum_of_memory(parts, group):
+def sum_of_residuals(parts, group):
     total = parts["residual"]["data"].double()
     dist.all_reduce(total, group=group)
     return total
 
 
-def case_fewer_workers_keep_the_sum_of_memories(rank, workers):
+def case_fewer_workers_preserve_the_sum_of_residuals(rank, workers):
     if workers == 1:
         return
     folder = shared_folder(rank)
     ddp, state = hooked(net(), "topk:keep=0.05")
     train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.05), rank, range(5))
     saved = state.state_dict()
-    before = sum_of_memory(saved["parts"], None)
+    before = sum_of_residuals(saved["parts"], None)
     terse.torch.save_all(folder, state)
     state.close()
     fewer = list(range(workers - 1))
@@ -114,7 +114,7 @@ def case_fewer_workers_keep_the_sum_of_memories(rank, workers):
         terse.torch.load_all(folder, state)
         loaded = state.state_dict()
         assert loaded["workers"] == workers - 1 and loaded["tensors"] == saved["tensors"]
-        after = sum_of_memory(loaded["parts"], group)
+        after = sum_of_residuals(loaded["parts"], group)
         assert torch.allclose(before, after, atol=1e-6)
         train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.05), rank, range(5, 8))
         assert state.steps_done == 8
@@ -122,11 +122,11 @@ def case_fewer_workers_keep_the_sum_of_memories(rank, workers):
         assert len(os.listdir(folder)) == workers - 1
         state.close()
     else:
-        dist.new_group(fewer)  # the group that every State makes for itself, for its members
+        dist.new_group(fewer)  # takes part when the others' State creates its own group
     dist.barrier()
     more = state_of("topk:keep=0.05", min=64)
     terse.torch.load_all(folder, more)
-    sum_of_memory(more.state_dict()["parts"], None)
+    sum_of_residuals(more.state_dict()["parts"], None)
     more.close()
     remove(folder, rank)
 

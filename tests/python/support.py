@@ -1,4 +1,4 @@
-"""What the cases share."""
+"""Functions that the cases share."""
 
 import io
 import contextlib
@@ -17,7 +17,7 @@ METHODS = ("dense", "fp16", "bf16", "topk:keep=0.05", "regtopk:keep=0.05", "qsgd
 
 
 def same_everywhere(tensor, what):
-    """All ranks hold the same bits."""
+    """Asserts that all ranks hold the same bits."""
     mine = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
     theirs = mine.clone()
     dist.broadcast(theirs, 0)
@@ -42,8 +42,8 @@ def state_of(spec, **options):
 
 
 def hooked(model, spec, options=None, **ddp_options):
-    """(ddp, state): several small buckets, which DDP rebuilds after the first step. The first one
-    has a limit of its own, a megabyte: with that, a small model is in one bucket."""
+    """(ddp, state) with several small buckets, which DDP rebuilds after the first step. DDP's limit
+    for the first bucket, 1 MB, is lowered: it would put a small model into one bucket."""
     ddp_options.setdefault("bucket_cap_mb", 0.01)
     before = dist._DEFAULT_FIRST_BUCKET_BYTES
     dist._DEFAULT_FIRST_BUCKET_BYTES = 1024
@@ -57,14 +57,14 @@ def hooked(model, spec, options=None, **ddp_options):
 
 
 def batch(rank, step, count=16):
-    """Inputs and labels of a rank in a step."""
+    """The inputs and labels of a rank in a step."""
     source = torch.Generator().manual_seed(1000 * step + rank)
     return torch.randn(count, 32, generator=source), torch.randint(0, 10, (count,),
                                                                     generator=source)
 
 
 def train(ddp, optimizer, rank, steps):
-    """Steps of SGD; the loss of the last one."""
+    """Takes steps of the optimizer; returns the loss of the last one."""
     loss = None
     for step in steps:
         x, y = batch(rank, step)
@@ -76,12 +76,12 @@ def train(ddp, optimizer, rank, steps):
 
 
 def raises(kind, call, *words):
-    """The exception, which must be of this kind and say these words."""
+    """The exception of a call, which must be of this kind and contain these words."""
     try:
         call()
     except kind as why:
         for word in words:
-            assert word in str(why), "%r does not say %r" % (str(why), word)
+            assert word in str(why), "%r does not contain %r" % (str(why), word)
         return why
     raise AssertionError("%s was not raised" % kind.__name__)
 
@@ -91,7 +91,7 @@ def quiet():
 
 
 class Local:
-    """All workers of a method in this process, by the library itself: the reference."""
+    """All workers of a method in this process, through the C functions: the reference."""
 
     def __init__(self, spec, workers, tensors, weights, seed=0, steps=0):
         lib = ctypes.CDLL(library().path)

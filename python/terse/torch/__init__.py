@@ -1,12 +1,12 @@
-"""terse for PyTorch: a communication hook for DistributedDataParallel, and optimizers that own
-their communication.
+"""terse for PyTorch: a communication hook for DistributedDataParallel, and optimizers that do
+their own communication.
 
     state = terse.torch.State("regtopk:keep=0.01")
     ddp.register_comm_hook(state, terse.torch.hook)
 
     optimizer = terse.torch.optim.Signum(model.parameters(), lr=1e-4)      # a plain model
 
-docs/pytorch.md tells the rest."""
+docs/pytorch.md is the guide."""
 
 from . import optim
 from .checkpoint import load_all, save_all

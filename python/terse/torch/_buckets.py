@@ -1,10 +1,10 @@
-"""Buckets of DistributedDataParallel through one method, in the order in which they come.
+"""Passes the buckets of DistributedDataParallel to one method, in the order in which DDP calls.
 
 The flat buffer of the method holds the tensors in the order of DDP's buckets, so that each bucket
-is a run of it: it is posted as it lies, while backward goes on, and the answer of the last bucket
-is the answer of all. DDP puts its buckets into another order after the first step; while the order
-is not the method's, tensors are copied to their places, and once the new order has come twice the
-method is made anew with the state it had."""
+is a contiguous run of it and is posted without a copy while backward runs. The aggregate of all
+buckets is complete after the last one. DDP reorders its buckets after the first step. While DDP's
+order differs from the method's, tensors are copied to their places; after two steps in the same new
+order the method is created again in that order, with its state."""
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
@@ -16,7 +16,7 @@ from . import _state
 
 
 class Item(NamedTuple):
-    """A bucket on its way."""
+    """A bucket of the current step, and the future of its aggregate."""
     buffer: torch.Tensor
     parameters: List[torch.Tensor]
     last: bool
@@ -24,26 +24,26 @@ class Item(NamedTuple):
 
 
 class Names:
-    """A name for every parameter: the module's, or its number of appearance."""
+    """A name for every parameter: the module's, else "p" and the order of appearance."""
 
     def __init__(self, module: Optional[torch.nn.Module]) -> None:
         self._known: Dict[int, str] = {}
-        self._kept: List[torch.Tensor] = []  # an id means something while its tensor lives
+        self._alive: List[torch.Tensor] = []  # an id is unique only while its tensor lives
         for name, parameter in module.named_parameters() if module is not None else ():
-            self._know(parameter, name[len("module."):] if name.startswith("module.") else name)
+            self._add(parameter, name[len("module."):] if name.startswith("module.") else name)
 
-    def _know(self, parameter: torch.Tensor, name: str) -> str:
-        self._kept.append(parameter)
+    def _add(self, parameter: torch.Tensor, name: str) -> str:
+        self._alive.append(parameter)
         self._known[id(parameter)] = name
         return name
 
     def of(self, parameter: torch.Tensor) -> str:
         name = self._known.get(id(parameter))
-        return self._know(parameter, "p%d" % len(self._known)) if name is None else name
+        return self._add(parameter, "p%d" % len(self._known)) if name is None else name
 
 
 class Buckets:
-    """The method of one DDP model; used by the communication thread alone."""
+    """The method of one DDP model. Only the communication thread uses it."""
 
     def __init__(self, make: Callable[[List[Tuple[str, Shape]], torch.Tensor], Method],
                  names: Names, whole_of: Callable[[torch.Tensor], torch.Tensor],
@@ -51,34 +51,34 @@ class Buckets:
                  at_once: bool) -> None:
         self._make, self._names = make, names
         self._whole_of, self._mask_of = whole_of, mask_of
-        self._at_once = at_once  # a whole step after the last bucket
+        self._at_once = at_once  # the step runs as a whole after the last bucket
         self.method: Optional[Method] = None
         self.tensors: List[Tuple[str, Shape]] = []
-        self.answer = torch.empty(0)
-        self._answer_before = self.answer  # DDP may still be reading it
-        self._flat = torch.empty(0)  # gradients that cannot be used where they lie
+        self.aggregate = torch.empty(0)
+        self._aggregate_before = self.aggregate  # DDP may still be reading it
+        self._flat = torch.empty(0)  # copies of gradients that cannot be posted in place
         self._place: Dict[str, Tuple[int, int, int]] = {}  # index, offset, count
         self._items: List[Item] = []
         self.count = 0  # buckets of the last step
         self._order: List[Tuple[str, Shape]] = []
         self._order_before: List[Tuple[str, Shape]] = []
-        self.pending: Optional[Dict[str, Any]] = None  # a state to begin with
+        self.pending: Optional[Dict[str, Any]] = None  # a loaded state, for the next step
 
-    # ---- making ----
+    # ---- creating the method ----
 
     def _arrange(self, tensors: List[Tuple[str, Shape]]) -> None:
-        """Makes the method for tensors in this order; collective."""
+        """Creates the method for tensors in this order; collective."""
         self.tensors, self._place = tensors, {}
         offset = 0
         for index, (name, shape) in enumerate(tensors):
             self._place[name] = (index, offset, _state.count_of(shape))
             offset += _state.count_of(shape)
-        self._answer_before, self.answer = self.answer, torch.zeros(max(1, offset))
+        self._aggregate_before, self.aggregate = self.aggregate, torch.zeros(max(1, offset))
         self._flat = torch.empty(0)
-        self.method = self._make(tensors, self.answer)
+        self.method = self._make(tensors, self.aggregate)
 
     def _begin(self) -> None:
-        """The first step, or the first after a state was loaded."""
+        """Creates the method in the first step, and in the first step after a state was loaded."""
         saved, self.pending = self.pending, None
         if self.method is not None:
             self.method.close()
@@ -87,12 +87,15 @@ class Buckets:
             return
         tensors = [(name, tuple(shape)) for name, shape in saved["tensors"]]
         if sorted(tensors) != sorted(self._order):
-            raise ValueError("the state was saved for other parameters than this model has")
+            differ = ["%s %s" % pair for pair in sorted(set(tensors) ^ set(self._order))]
+            raise ValueError("load_state_dict: the state was saved for other parameters than this "
+                             "model has (the first is %s); load a state of the same model"
+                             % "".join(differ[:1]))
         self._arrange(tensors)
         _state.write_parts(self.method, saved["parts"])
 
     def _follow(self) -> None:
-        """Takes over DDP's new order, once it has come twice."""
+        """Adopts DDP's new order after two steps in that order; collective."""
         if self._order == self.tensors or self._order != self._order_before or self._at_once:
             return
         old, new = self.tensors, list(self._order)
@@ -108,20 +111,20 @@ class Buckets:
         return [(self._names.of(p), tuple(p.shape)) for p in item.parameters]
 
     def _run(self, item: Item) -> Optional[Tuple[int, int, int]]:
-        """(first tensor, offset, tensors) if the bucket is a run of the flat buffer as it lies."""
+        """(first tensor, offset, number of tensors) if the bucket is a run of the flat buffer."""
         named = self._named(item)
         first, offset, _ = self._place[named[0][0]]
         return (first, offset, len(named)) if self.tensors[first:first + len(named)] == named \
             else None
 
-    def _room(self) -> torch.Tensor:
+    def _copies(self) -> torch.Tensor:
         if self._flat.numel() == 0:
-            self._flat = torch.zeros(self.answer.numel())
+            self._flat = torch.zeros(self.aggregate.numel())
         return self._flat
 
     def _scatter(self, item: Item, scale: float) -> None:
-        """Copies every tensor of a bucket to its place."""
-        flat, at = self._room(), 0
+        """Copies every tensor of a bucket to its place in the flat buffer."""
+        flat, at = self._copies(), 0
         for name, _ in self._named(item):
             _, offset, count = self._place[name]
             flat[offset:offset + count].copy_(item.buffer[at:at + count])
@@ -138,7 +141,7 @@ class Buckets:
             return
         first, offset, count = run
         if item.buffer.dtype == torch.float32 and scale == 1 and item.buffer.numel() > 0:
-            # Only this run of the buffer is looked at, and only before post returns.
+            # The library reads only this run of the buffer, and only before post returns.
             self.method.post(item.buffer.data_ptr() - 4 * offset, first, count)
             return
         self._scatter(item, scale)
@@ -154,12 +157,14 @@ class Buckets:
                 runs.append((index, 1))
         return runs
 
-    def take(self, item: Item, scale: float) -> Optional[MethodReport]:
-        """One bucket; the report of the step after its last."""
+    def add(self, item: Item, scale: float) -> Optional[MethodReport]:
+        """Adds a bucket to the step. After the last one it returns the report, before it None."""
         self._items.append(item)
         named = self._named(item)
-        if self.method is not None and any(name not in self._place for name, _ in named):
-            raise ValueError("a parameter that was not there before: a State serves one DDP model")
+        new = [name for name, _ in named if name not in self._place]
+        if self.method is not None and new:
+            raise ValueError("parameter %s is not one of the first step: a State serves one DDP "
+                             "model; create a State for each model" % new[0])
         self._order += named
         whole = self.method is None or self.pending is not None or self._at_once
         if not whole:
@@ -171,44 +176,45 @@ class Buckets:
         if self._at_once:
             for each in self._items:
                 self._scatter(each, scale)
-            return self.method.step(self._room().data_ptr())
+            return self.method.step(self._copies().data_ptr())
         if whole:
             for each in self._items:
                 self._post(each, scale)
-        return self.method.finish(self.answer.data_ptr())
+        return self.method.finish(self.aggregate.data_ptr())
 
-    # ---- the answer ----
+    # ---- the aggregate ----
 
-    def _answer_of(self, item: Item, factor: float) -> torch.Tensor:
-        """The place itself where nothing stands against it: DDP copies it into the gradients. Not a
-        view: DDP takes what it is given for the beginning of a storage."""
+    def _aggregate_of(self, item: Item, factor: float) -> torch.Tensor:
+        """The aggregate of a bucket, without a copy where the bucket is a run of the flat buffer:
+        DDP copies it into the gradients. It is not a view of the flat tensor, since DDP reads from
+        the beginning of the storage."""
         run = self._run(item)
         if run is not None:
-            out = _state.tensor_at(self.answer.data_ptr() + 4 * run[1], item.buffer.numel())
+            out = _state.tensor_at(self.aggregate.data_ptr() + 4 * run[1], item.buffer.numel())
         else:
-            out = torch.cat([self.answer[self._place[name][1]:][:self._place[name][2]]
+            out = torch.cat([self.aggregate[self._place[name][1]:][:self._place[name][2]]
                              for name, _ in self._named(item)])
         if factor != 1:
             out = out * factor
         return out.to(item.buffer.dtype)
 
-    def answers(self, factor: float, instead: Optional[float]) -> List[Tuple[Any, torch.Tensor]]:
-        """The future of each bucket and what it is to hold: the answer times `factor`, or
-        `instead` where the step was skipped. Ends the step."""
+    def results(self, factor: float, instead: Optional[float]) -> List[Tuple[Any, torch.Tensor]]:
+        """The future of each bucket and its value: the aggregate times `factor`, or `instead` if
+        the step was skipped. Ends the step."""
         out = []
         for item in self._items:
-            held = self._answer_of(item, factor) if instead is None else \
+            value = self._aggregate_of(item, factor) if instead is None else \
                 torch.full_like(item.buffer, instead)
-            out.append((item.future, held))
+            out.append((item.future, value))
         self.count, self._items = len(self._items), []
         return out
 
     def after(self) -> None:
-        """Between steps, while nobody waits for it."""
+        """Prepares the next step; collective if DDP's order has changed."""
         self._follow()
         self._order_before, self._order = self._order, []
 
     def drop(self) -> List[Any]:
-        """The futures of a step that failed."""
+        """Drops the buckets of a failed step and returns their futures."""
         futures, self._items = [item.future for item in self._items], []
         return futures

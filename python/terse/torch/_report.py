@@ -1,4 +1,4 @@
-"""What a training has said so far, in numbers and as a table."""
+"""Bytes and times of a training so far, as a dict and as a table."""
 
 import re
 from ctypes import byref, c_void_p
@@ -9,7 +9,7 @@ from . import _state
 
 
 def _payload(codec: str, name: str, shape) -> int:
-    """No payload of this tensor is longer."""
+    """The longest payload of a tensor, in bytes."""
     lib, handle, fault = library(), c_void_p(), Fault()
     layout = Layout([(name, shape)])
     check(lib.codec_create(codec.encode(), layout.handle, None, byref(handle), byref(fault)), fault)
@@ -37,10 +37,10 @@ class Report(Dict[str, Any]):
                  "%-40s %12s %-12s %12s %12s" % ("parameter", "elements", "travels", "bytes",
                                                   "residual")]
         for row in self["parameters"]:
-            memory = "-" if row["residual_norm"] is None else "%.3g" % row["residual_norm"]
+            residual = "-" if row["residual_norm"] is None else "%.3g" % row["residual_norm"]
             lines.append("%-40s %12s %-12s %12s %12s" % (
                 row["name"], format(row["elements"], ","), row["travels"],
-                format(row["bytes"], ","), memory))
+                format(row["bytes"], ","), residual))
         return "\n".join(lines)
 
 
@@ -48,13 +48,13 @@ def _rows(spec: str, method: Any, tensors) -> List[Dict[str, Any]]:
     codec = re.search(r"codec=(\S+)", method.settings).group(1)
     found = re.search(r"[:,]min=(\d+)", spec)
     least = int(found.group(1)) if found else 0
-    memory = [part for part in method.parts() if part.name == "residual"]
+    residual = [part for part in method.parts() if part.name == "residual"]
     rows, offset = [], 0
     for name, shape in tensors:
         count = _state.count_of(shape)
         norm = None
-        if memory:
-            norm = float(_state.tensor_at(memory[0].address + 4 * offset, count).norm())
+        if residual:
+            norm = float(_state.tensor_at(residual[0].address + 4 * offset, count).norm())
         plain = count < least
         rows.append({"name": name, "shape": tuple(shape), "elements": count,
                      "travels": "plain" if plain else codec.split(":")[0],

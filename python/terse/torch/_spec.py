@@ -1,4 +1,4 @@
-"""Specs of the hook: what belongs to the optimizer is refused, small tensors travel plain."""
+"""Specs of the hook: options of the optimizer are refused, small tensors are sent as float32."""
 
 import re
 from typing import Any, List, Optional
@@ -8,7 +8,7 @@ import torch.distributed as dist
 from .._library import MismatchError
 from .._method import methods, try_spec
 
-# Words of a method that mean nothing where the optimizer is elsewhere.
+# Options that have no effect where torch.optim updates the weights.
 _OPTIMIZERS = ("lr", "schedule", "ramp", "wd", "every", "outer_lr", "outer_momentum", "nesterov",
                "update", "lambda")
 
@@ -25,15 +25,17 @@ def _refuse(spec: str) -> None:
     for key in _keys(spec):
         belongs = key in _OPTIMIZERS or (key == "momentum" and about.get("update") == "sgd")
         if belongs and not (key == "lr" and "bits=error" in spec):
-            raise ValueError("%s: %s belongs to the optimizer, which works on what the hook hands "
-                             "back; give it there" % (spec, key))
+            raise ValueError("%s: %s is an option of the optimizer; the hook only returns a "
+                             "gradient. Remove it from the spec and set it in torch.optim"
+                             % (spec, key))
         if key == "clip":
-            raise ValueError("%s: buckets leave before the norm of the gradient is known; clip "
-                             "what the hook hands back (torch.nn.utils.clip_grad_norm_)" % spec)
+            raise ValueError("%s: clip is not available in the hook, which sends buckets before "
+                             "the norm of the gradient is known. Remove it from the spec and call "
+                             "torch.nn.utils.clip_grad_norm_ after backward" % spec)
 
 
 def shown(spec: str) -> str:
-    """A complete spec without what the optimizer does."""
+    """A complete spec without the options of the optimizer."""
     name = re.match(r"[\w-]*", spec).group()
     composed = spec[len(name):len(name) + 1] == "="
     hidden = _OPTIMIZERS + ("clip", "warmup") + (
@@ -44,10 +46,11 @@ def shown(spec: str) -> str:
 
 
 def complete(spec: str, least: int, steps: int) -> str:
-    """Every option written out. `least`: tensors with fewer elements travel plain, where the
-    method has such a policy (signs are voted on everywhere) and the spec names no other."""
+    """The spec with every option written out. Tensors with fewer than `least` elements are sent as
+    float32 if the method has the option `min` (a majority vote has not) and the spec does not set
+    it."""
     if not isinstance(spec, str):
-        raise ValueError("a spec is a text like 'regtopk:keep=0.01', not %r" % (spec,))
+        raise ValueError("the spec is %r; expected a string such as 'regtopk:keep=0.01'" % (spec,))
     full = try_spec(spec, steps=steps, aggregate_out=True)
     _refuse(spec)
     if "min" in _keys(spec) or "min" not in _keys(full):
@@ -57,16 +60,17 @@ def complete(spec: str, least: int, steps: int) -> str:
 
 
 def agree(group: Any, mine: Any, failure: Optional[Exception], what: str) -> None:
-    """Raises on every rank if any has failed or has other settings than rank 0; collective."""
-    told: List[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(told, (None if failure is None else str(failure), mine), group=group)
+    """Raises on every rank if one has failed or has other settings than rank 0; collective."""
+    gathered: List[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(gathered, (None if failure is None else str(failure), mine),
+                           group=group)
     if failure is not None:
         raise failure
-    for rank, (failed, _) in enumerate(told):
+    for rank, (failed, _) in enumerate(gathered):
         if failed is not None:
-            raise MismatchError("rank %d could not make its %s: %s" % (rank, what, failed), rank)
-    for rank, (_, theirs) in enumerate(told):
+            raise MismatchError("rank %d could not create its %s: %s" % (rank, what, failed), rank)
+    for rank, (_, theirs) in enumerate(gathered):
         for name, value in theirs.items():
-            if value != told[0][1][name]:
-                raise MismatchError("rank %d has another %s than rank 0: %r, not %r"
-                                    % (rank, name, value, told[0][1][name]), rank)
+            if value != gathered[0][1][name]:
+                raise MismatchError("rank %d: different %s: %r, on rank 0 %r; pass the same on "
+                                    "every rank" % (rank, name, value, gathered[0][1][name]), rank)

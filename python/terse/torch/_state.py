@@ -1,4 +1,4 @@
-"""A method's state as tensors: read, written, put into another order, given to other workers."""
+"""A method's state as tensors: read, write, reorder, and convert to another number of workers."""
 
 import ctypes
 from typing import Any, Dict, List, Sequence, Tuple
@@ -13,7 +13,7 @@ _CUT = 2048  # slices of a tensor start at multiples of it
 
 
 def tensor_at(address: int, count: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """`count` elements of memory that somebody else owns."""
+    """A tensor over `count` elements at an address; it does not own them."""
     size = count * torch.empty((), dtype=dtype).element_size()
     if size == 0:
         return torch.empty(0, dtype=dtype)
@@ -38,14 +38,14 @@ def read_parts(method: Method) -> Parts:
 
 
 def write_parts(method: Method, parts: Parts) -> None:
-    """What is given is restored, the rest stays as it was made. ValueError: of another size."""
+    """Restores the given parts; the others stay unchanged. ValueError: a part has another size."""
     for part in method.parts():
         if part.name not in parts:
             continue
         data = parts[part.name]["data"]
         if data.numel() * data.element_size() != part.length:
-            raise ValueError("the state holds %d bytes of %s, this model and spec need %d"
-                             % (data.numel() * data.element_size(), part.name, part.length))
+            raise ValueError("state: %s has %d bytes, expected %d for this model and spec"
+                             % (part.name, data.numel() * data.element_size(), part.length))
         tensor_at(part.address, data.numel(), data.dtype).copy_(data)
     method.restored()
 
@@ -53,7 +53,7 @@ def write_parts(method: Method, parts: Parts) -> None:
 # ---- another order of tensors ----
 
 def _places(tensors: Tensors) -> Dict[str, Tuple[int, int]]:
-    """Where each tensor starts and how long it is."""
+    """(offset, count) of each tensor in the flat buffer."""
     places, offset = {}, 0
     for name, shape in tensors:
         places[name] = (offset, count_of(shape))
@@ -62,8 +62,8 @@ def _places(tensors: Tensors) -> Dict[str, Tuple[int, int]]:
 
 
 def owned(tensors: Tensors, rank: int, workers: int, server: bool) -> torch.Tensor:
-    """1 where this rank answers for an element, as the library cuts: slice j of tensor t belongs
-    to rank (j + t) % workers, or everything to rank 0 where there is a server."""
+    """1 for each element that this rank owns, else 0, as the library cuts: slice j of tensor t
+    belongs to rank (j + t) % workers; with a parameter server everything belongs to rank 0."""
     total = sum(count_of(shape) for _, shape in tensors)
     if server:
         return torch.full((total,), float(rank == 0))
@@ -84,8 +84,9 @@ def _move_floats(data: torch.Tensor, old: Tensors, new: Tensors) -> torch.Tensor
     return torch.cat(runs) if runs else data
 
 
-def _move_said(parts: Parts, old: Tensors, new: Tensors) -> None:
-    """RegTop-k's list of what was said: indices in the flat buffer, ascending."""
+def _move_posterior(parts: Parts, old: Tensors, new: Tensors) -> None:
+    """Reorders RegTop-k's list of the elements sent in the last step, ascending by their index in
+    the flat buffer."""
     count = int(parts["said count"]["data"].view(torch.int64)[0])
     index = parts["said index"]["data"].view(torch.int64)
     before, after = _places(old), _places(new)
@@ -101,7 +102,7 @@ def _move_said(parts: Parts, old: Tensors, new: Tensors) -> None:
 
 
 def _move_bits(data: torch.Tensor, old: Tensors, new: Tensors) -> torch.Tensor:
-    """DQ-SGD's records: by role, tensor and worker."""
+    """Reorders DQ-SGD's records, which are by role, tensor and worker."""
     names = [name for name, _ in old]
     order = [names.index(name) for name, _ in new]
     return data.view(2, len(names), -1)[:, order].reshape(-1)
@@ -123,18 +124,18 @@ def rearrange(parts: Parts, old: Tensors, new: Tensors, whole_of: Any, mask: tor
         elif name == "bits":
             data = _move_bits(data, old, new)
         elif name == "factors":
-            continue  # a hint: the next step starts from fresh ones
+            continue  # a hint: the next step starts from new factors
         out[name] = {"kind": part["kind"], "data": data}
     if "said count" in out:
-        _move_said(out, old, new)
+        _move_posterior(out, old, new)
     return out
 
 
 # ---- another number of workers ----
 
 def regroup(saved: List[Parts], rank: int, workers: int, mask: torch.Tensor) -> Parts:
-    """This rank's parts of a state that `len(saved)` workers had. The sum of error memories stays;
-    moments of a worker go to whoever has its number; hints are dropped."""
+    """This rank's parts of a state of `len(saved)` workers. The sum of the residuals is preserved;
+    rank r gets the moments of worker r % len(saved); hints are dropped."""
     out: Parts = {}
     for name, part in saved[0].items():
         kind = part["kind"]

@@ -1,4 +1,4 @@
-"""Every rank's state in one folder, for as many ranks as come back."""
+"""The states of all ranks in one folder, to load with any number of ranks."""
 
 import os
 import re
@@ -14,9 +14,9 @@ _PATTERN = re.compile(r"terse-(\d+)-of-(\d+)\.pt$")
 
 
 def save_all(folder: str, state: Any) -> None:
-    """Every rank writes its own file into `folder` (shared by all, or gathered before loading) and
-    waits for the others. `state` is a State or an optimizer of terse.torch.optim. A file appears
-    whole or not at all; files of an earlier number of workers are removed once all are written."""
+    """Writes one file per rank into `folder` (shared by all ranks, or collected before loading);
+    collective. `state` is a State or an optimizer of terse.torch.optim. Each file is written
+    atomically; files of another number of workers are removed after all ranks have written."""
     saved = state.state_dict()
     saved = saved.get("terse_state", saved)
     rank, workers = saved["rank"], saved["workers"]
@@ -41,16 +41,16 @@ def _read_all(folder: str) -> List[Dict[str, Any]]:
              for found in map(_PATTERN.match, sorted(os.listdir(folder))) if found}
     workers = {count for _, count in names.values()}
     if len(workers) != 1 or sorted(names) != list(range(next(iter(workers)))):
-        raise ValueError("%s does not hold one file of every rank: %s"
+        raise ValueError("%s: expected one file of every rank, terse-RANK-of-WORKERS.pt; found %s"
                          % (folder, ", ".join(name for name, _ in names.values()) or "none"))
     return [torch.load(os.path.join(folder, names[rank][0])) for rank in sorted(names)]
 
 
 def load_all(folder: str, state: Any) -> None:
-    """Loads what save_all wrote, into as many workers as there are now. With the same number the
-    training goes on bit for bit; with another one the sum of all error memories stays, a worker's
-    own moments go to whoever has its number, and hints (RegTop-k's last answer, DQ-SGD's budget)
-    start afresh. ValueError: files are missing, or spec or seed differ."""
+    """Loads the files of save_all with any number of workers. With the same number the training
+    resumes bit for bit. With another number the sum of all residuals is preserved, rank r gets the
+    moments of saved rank r modulo their number, and hints (RegTop-k's last aggregate, DQ-SGD's
+    budget) start anew. ValueError: files are missing, or spec or seed differ."""
     saved = _read_all(folder)
     if len(saved) == state.workers:
         state._load(saved[state.rank])

@@ -1,7 +1,8 @@
-"""torch.distributed as an engine of libterse: its one collective over gloo's send and receive.
+"""torch.distributed as an engine of libterse: all-to-all with per-rank lengths (alltoallv) over
+gloo's send and receive.
 
-Sends and receives start at once and are carried by gloo's own thread, straight from and into the
-library's buffers. (all_to_all_single takes uneven lengths as well, but wants one packed tensor and
+Sends and receives start at once; gloo's own thread moves the bytes directly from and into the
+library's buffers. (all_to_all_single takes uneven lengths as well, but needs one packed tensor and
 is three times slower for large ones.)"""
 
 import ctypes
@@ -15,12 +16,12 @@ import torch.distributed as dist
 from .._library import (EXPLAIN, LEAVE, OK, PEER_LOST, POST, TEST, TIMEOUT, WAIT, GroupOps, check,
                         library)
 
-_TAG = 0x7E45  # of every message; those of a pair of ranks stay in order
-_MOST_VIEWS = 4096
+_TAG = 0x7E45  # the tag of every message; gloo keeps the messages between two ranks in order
+_MAX_VIEWS = 4096
 
 
 def members(process_group: Optional[Any]) -> List[int]:
-    """The ranks of a process group as numbers of the whole world."""
+    """The global ranks of a process group."""
     if process_group is None:
         return list(range(dist.get_world_size()))
     return [dist.distributed_c10d.get_global_rank(process_group, rank)
@@ -28,7 +29,7 @@ def members(process_group: Optional[Any]) -> List[int]:
 
 
 def own_group(process_group: Optional[Any], seconds: float) -> Any:
-    """A gloo group of the same ranks that nobody else uses: collective over the whole world."""
+    """A new gloo group of the same ranks, for terse alone. Collective over all global ranks."""
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError("torch.distributed is not initialised: call init_process_group first")
     return dist.new_group(members(process_group), timeout=timedelta(seconds=seconds),
@@ -36,7 +37,7 @@ def own_group(process_group: Optional[Any], seconds: float) -> Any:
 
 
 class Group:
-    """A handle (terse_group) over a gloo process group. Belongs to one thread at a time."""
+    """A group handle (terse_group) over a gloo process group, used by one thread at a time."""
 
     def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0) -> None:
         self._carrier = process_group
@@ -47,7 +48,7 @@ class Group:
         self._views: Dict[Tuple[int, int], torch.Tensor] = {}
         self._why = ctypes.create_string_buffer(200)
         self._seconds = seconds
-        # ctypes keeps no reference to what it has handed to C.
+        # C holds pointers to these callbacks, which ctypes does not count as references.
         self._ops = GroupOps(ctypes.sizeof(GroupOps), POST(self._post), TEST(self._test),
                              WAIT(self._wait), LEAVE(self._abandon), LEAVE(),
                              EXPLAIN(self._explain))
@@ -57,7 +58,7 @@ class Group:
         check(library().group_set_timeout(self.handle, seconds))
 
     def close(self) -> None:
-        """Leaves: whoever waits for this worker learns it."""
+        """Leaves the group; ranks that wait for this one fail with GroupError."""
         if self.handle:
             library().group_destroy(self.handle)
             self.handle = c_void_p()
@@ -66,7 +67,7 @@ class Group:
         """The bytes at an address as a tensor. The library uses the same buffers in every step."""
         view = self._views.get((address, length))
         if view is None:
-            if len(self._views) >= _MOST_VIEWS:
+            if len(self._views) >= _MAX_VIEWS:
                 self._views.clear()
             view = torch.frombuffer((c_char * length).from_address(address), dtype=torch.uint8)
             self._views[(address, length)] = view
@@ -94,7 +95,7 @@ class Group:
                     works.append((dist.isend(what, peer, group=self._carrier, tag=_TAG), rank))
             self._under_way[slot] = works
             return OK
-        except Exception as why:  # nothing may pass through C
+        except Exception as why:  # an exception cannot pass through C
             return self._failed(why, rank, blamed)
 
     def _finish(self, slot: int, limit: timedelta, blamed: Any) -> int:
@@ -111,13 +112,13 @@ class Group:
         return self._finish(slot, timedelta(microseconds=max(1000, nanoseconds // 1000)), blamed)
 
     def _test(self, _context: Any, slot: int, done: Any, blamed: Any) -> int:
-        """gloo cannot be asked without waiting, so this one waits."""
+        """Waits, since gloo cannot be tested without waiting."""
         status = self._finish(slot, timedelta(seconds=self._seconds), blamed)
         done[0] = int(status == OK)
         return status
 
     def _abandon(self, _context: Any) -> None:
-        # gloo may still write into their buffers: they are kept alive, not waited for.
+        # gloo may still write into the buffers of these requests: keep them alive, do not wait.
         self._left = list(self._under_way.values())
 
     def _explain(self, _context: Any) -> int:

@@ -20,26 +20,28 @@ DEFAULT_MIN = 1024
 
 
 class State:
-    """What the hook remembers: made once on every rank, in the same order, after
+    """The state of the hook. Create it once on every rank, in the same order, after
     init_process_group.
 
         state = terse.torch.State("regtopk:keep=0.01")
         ddp.register_comm_hook(state, terse.torch.hook)
 
-    spec            a method that hands back a gradient: dense, fp16, bf16, topk, regtopk, qsgd,
+    spec            a method whose aggregate is a gradient: dense, fp16, bf16, topk, regtopk, qsgd,
                     terngrad, natural, dqsgd, powersgd, ef, ef-sign, signsgd, signum, or stages
-                    ("codec=log:k=2,feedback=residual"). lr, decay and momentum are the optimizer's.
-    module          gives parameters their names (for `plain=` patterns and the report)
-    min             tensors with fewer elements travel plain, as float32
-    seed, steps     of every draw; the number of steps, which DQ-SGD's budget needs
-    threads         of the codecs
-    timeout         seconds until a worker counts as late
-    process_group   the ranks of the DDP model; all by default
-    uneven          lets ranks abstain (`join`), for one small message more per step
-    verbose         rank 0 prints what was chosen
+                    ("codec=log:k=2,feedback=residual"). Learning rate, decay and momentum are set
+                    in the optimizer.
+    module          the source of parameter names, for `plain=` patterns and the report
+    min             tensors with fewer elements are sent as float32
+    seed            seed of the random keys
+    steps           number of steps of the training; DQ-SGD's budget needs it
+    threads         threads of the codecs
+    timeout         seconds to wait for a worker before the step fails
+    process_group   the ranks of the DDP model; default: all
+    uneven          True: ranks may abstain (`join`), at the cost of a small all-reduce per step
+    verbose         True: rank 0 prints the complete spec
 
-    A State serves one DDP model. Raises ValueError for a bad spec, MismatchError on every rank,
-    naming the rank, where ranks differ."""
+    A State serves one DDP model. ValueError: the spec is invalid. MismatchError, on every rank: the
+    ranks differ, or one of them failed; `rank` is that rank."""
 
     def __init__(self, spec: str = "regtopk:keep=0.01", *,
                  module: Optional[torch.nn.Module] = None, min: int = DEFAULT_MIN, seed: int = 0,
@@ -72,10 +74,10 @@ class State:
         if verbose and self.rank == 0:
             print("terse: %d workers, %s" % (self.workers, shown(self.spec)), flush=True)
 
-    # ---- what the model's buckets need ----
+    # ---- callbacks of the buckets ----
 
-    def _make(self, tensors, answer: torch.Tensor) -> Method:
-        return Method(self.spec, self._group, tensors, answer.data_ptr(), seed=self._seed,
+    def _make(self, tensors, aggregate: torch.Tensor) -> Method:
+        return Method(self.spec, self._group, tensors, aggregate.data_ptr(), seed=self._seed,
                       steps=self._steps, threads=self._threads, aggregate_out=True,
                       private_output=True)
 
@@ -87,20 +89,20 @@ class State:
         return _state.owned(tensors, self.rank, self.workers,
                             "combine=parameter-server" in self.spec)
 
-    # ---- the hook's side: any thread, in DDP's order ----
+    # ---- called by the hook: any thread, in DDP's order ----
 
-    def _take(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
+    def _enqueue(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
         buffer = bucket.buffer()
         if buffer.device.type != "cpu":
-            raise RuntimeError("terse works on CPU tensors; this bucket is on %s. Train on the "
-                               "CPU, or use one of PyTorch's hooks for NCCL" % buffer.device)
+            raise RuntimeError("the bucket is on %s; terse.torch.hook needs CPU tensors. Train on "
+                               "the CPU, or use one of PyTorch's hooks for NCCL" % buffer.device)
         future: Any = torch.futures.Future()
         with self._lock:
             self.check()
             if bucket.index() != self._next_index:
                 raise RuntimeError(
-                    "bucket %d came where %d was expected: a State serves one DDP model and one "
-                    "backward at a time" % (bucket.index(), self._next_index))
+                    "bucket %d, expected %d: a State serves one DDP model and one backward at a "
+                    "time; create a State for each model" % (bucket.index(), self._next_index))
             last = bucket.is_last()
             self._next_index = 0 if last else bucket.index() + 1
             if self._thread is None:
@@ -115,37 +117,37 @@ class State:
         atexit.register(_stop, self._queue, self._thread)
 
     def check(self) -> None:
-        """Raises what has ended the communication, if anything has."""
+        """Raises the error that ended the communication, if there was one."""
         if self._failure is not None:
             raise self._failure
 
-    # ---- the communication thread's side ----
+    # ---- called by the communication thread ----
 
     def _serve(self, item: Item) -> None:
         buckets = self._buckets
         try:
             if self._failure is not None:
                 raise self._failure
-            report = buckets.take(item, self._scale)
+            report = buckets.add(item, self._scale)
             if report is None:
                 return
             self._totals.add(report)
             skipped = report.exchange.skipped != 0
             factor = self._scale if self._votes else self._scale * self._share()
-            # Whoever scales the loss looks for infinities to skip the step and lower the scale.
+            # A GradScaler skips the step and lowers the scale when it finds infinities.
             instead = None if not skipped else float("inf") if self._scaled else 0.0
-            done = buckets.answers(factor, instead)
+            results = buckets.results(factor, instead)
             buckets.after()
-            for future, answer in done:
-                future.set_result(answer)
+            for future, value in results:
+                future.set_result(value)
         except Exception as why:
             self._failure = why
-            self._group.close()  # the others learn at once
+            self._group.close()  # the other ranks fail at once, not after the timeout
             for future in buckets.drop() or [item.future]:
                 future.set_result(why)
 
     def _share(self) -> float:
-        """Of all workers to those that take part; collective where ranks may abstain."""
+        """The ratio of all workers to those that take part; collective if ranks may abstain."""
         if not self._uneven:
             return 1.0
         absent = torch.tensor([int(self._abstains)])
@@ -155,42 +157,43 @@ class State:
     # ---- between steps ----
 
     def _settle(self) -> None:
-        """Until every bucket handed in has been answered."""
+        """Waits until every bucket has its result."""
         self._queue.join()
         self.check()
 
     def set_scale(self, scale: float) -> None:
-        """The loss is multiplied by `scale` from the next backward on (GradScaler.get_scale()).
-        Memory is kept in unscaled units, so a change needs nothing else; a step that overflows is
-        skipped on all ranks and comes back as infinities, which GradScaler looks for."""
+        """Sets the loss scale from the next backward on (GradScaler.get_scale()). The residual is
+        stored unscaled, so it stays valid when the scale changes. A step that overflows is skipped
+        on all ranks and returns infinities, which GradScaler detects."""
         if not (scale > 0 and scale < float("inf")):
-            raise ValueError("a loss scale is positive and finite, not %r" % scale)
+            raise ValueError("set_scale: %r; a loss scale must be positive and finite" % scale)
         self._settle()
         self._scale, self._scaled = float(scale), True
 
     def join(self, abstain: bool = True) -> None:
-        """Under `ddp.join()` a rank that has run out of inputs hands in zeros, which count in the
-        mean. After `state.join()` it abstains: the mean is that of the others. Its memory is still
-        said. `join(False)` takes part again. Needs State(..., uneven=True)."""
+        """Under `ddp.join()` an exhausted rank contributes zero gradients, which enter the mean.
+        After `state.join()` it abstains: the mean is over the other ranks. Its residual is still
+        flushed. `join(False)` takes part again. Needs State(..., uneven=True)."""
         if not self._uneven:
-            raise ValueError("abstaining needs State(..., uneven=True) on every rank")
+            raise ValueError("join: this State has uneven=False; create it with uneven=True on "
+                             "every rank")
         self._settle()
         self._abstains = abstain
 
     @property
     def steps_done(self) -> int:
-        """Steps that were agreed on, without those that were skipped."""
+        """The number of steps done, without skipped ones."""
         self._settle()
         return 0 if self._buckets.method is None else self._buckets.method.steps_done
 
     def report(self) -> "_report.Report":
         """Bytes sent, dense bytes, compression ratio, milliseconds per stage and a row for each
-        parameter; printing it makes a table."""
+        parameter. print() shows it as a table."""
         self._settle()
         return _report.Report(shown(self.spec), self._totals.as_dict(), self._buckets)
 
     def state_dict(self) -> Dict[str, Any]:
-        """This rank's own state; every rank saves its own (or use terse.torch.save_all)."""
+        """The state of this rank. Every rank saves its own, or use terse.torch.save_all."""
         self._settle()
         if self._buckets.pending is not None:
             return self._buckets.pending
@@ -200,14 +203,16 @@ class State:
                 "parts": {} if method is None else _state.read_parts(method)}
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
-        """On every rank, between the same steps. ValueError: saved by another spec, seed, rank or
-        number of workers (for the last use terse.torch.load_all)."""
+        """Loads the state of this rank; call it on every rank, between the same steps. ValueError:
+        it was saved with another spec, seed, rank or number of workers. terse.torch.load_all
+        accepts another number of workers."""
         self._settle()
         for name, mine in (("spec", self.spec), ("seed", self._seed), ("workers", self.workers),
                            ("rank", self.rank)):
             if saved.get(name) != mine:
-                raise ValueError("the state was saved with %s %r, this one has %r"
-                                 % (name, saved.get(name), mine))
+                raise ValueError("load_state_dict: the state was saved with %s %r, this State has "
+                                 "%r; terse.torch.load_all accepts another number of workers, but "
+                                 "no other spec or seed" % (name, saved.get(name), mine))
         self._buckets.pending = dict(saved) if saved["tensors"] else None
 
     _load = load_state_dict
@@ -216,7 +221,8 @@ class State:
         """Ends the communication thread; the hook cannot be used afterwards."""
         if self._thread is not None:
             _stop(self._queue, self._thread)
-        self._failure = self._failure or RuntimeError("this State was closed")
+        self._failure = self._failure or RuntimeError("this State is closed; create a new "
+                                                         "one")
         if self._buckets.method is not None:
             self._buckets.method.close()
             self._buckets.method = None
@@ -224,15 +230,15 @@ class State:
 
 
 def _value(future: Any) -> torch.Tensor:
-    """Turns a failure into the error that backward raises."""
-    held = future.value()
-    if isinstance(held, Exception):
-        raise held
-    return held
+    """The value of a future; raises a failure, so that backward raises it."""
+    value = future.value()
+    if isinstance(value, Exception):
+        raise value
+    return value
 
 
 def _communicate(state_of: Any, items: "queue.Queue[Optional[Item]]") -> None:
-    """The one communication thread of a rank: buckets in the order in which they came."""
+    """The communication thread of a rank. It serves buckets in the order of the queue."""
     while True:
         item = items.get()
         state = state_of() if item is not None else None
@@ -251,7 +257,7 @@ def _stop(items: "queue.Queue[Optional[Item]]", thread: threading.Thread) -> Non
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """For ddp.register_comm_hook(state, terse.torch.hook)."""
-    return state._take(bucket)
+    return state._enqueue(bucket)
 
 
 __all__: List[str] = ["State", "hook"]

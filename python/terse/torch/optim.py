@@ -1,14 +1,14 @@
-"""Optimizers that own their communication: methods whose answer is not a gradient.
+"""Optimizers that do their own communication, for methods whose aggregate is not a gradient.
 
 Use them with a plain model on every rank (no DistributedDataParallel, or its no_sync):
 
     optimizer = terse.torch.optim.Signum(model.parameters(), lr=1e-4)
     loss.backward()
-    optimizer.step()          # says, hears, agrees, updates: the same weights on every rank
+    optimizer.step()          # sends, receives, aggregates, updates: equal weights on every rank
 
-The parameters become views of one flat buffer, which the library updates in place. Every step is
-the step of the method of the same name in C, bit for bit. Buffers of the model (batch norm) are not
-touched: they stay each rank's own."""
+The parameters become views of one flat buffer, which the library updates in place. Every step
+equals the step of the C method of the same name, bit for bit. Buffers of the model (batch norm) are
+not synchronised."""
 
 import threading
 from contextlib import contextmanager
@@ -29,15 +29,16 @@ def _parameters(given: Any) -> Tuple[List[str], List[torch.Tensor]]:
     names, found = [], []
     for index, entry in enumerate(given):
         if isinstance(entry, dict):
-            raise ValueError("one group of parameters: a step of all is one message")
+            raise ValueError("terse.torch.optim takes one group of parameters, not dicts; pass "
+                             "model.parameters() or model.named_parameters()")
         name, parameter = entry if isinstance(entry, tuple) else ("p%d" % index, entry)
         if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
-            raise ValueError("terse.torch.optim works on float32 parameters on the CPU; %s is %s "
-                             "on %s" % (name, parameter.dtype, parameter.device))
+            raise ValueError("parameter %s is %s on %s; terse.torch.optim needs float32 on the CPU"
+                             % (name, parameter.dtype, parameter.device))
         names.append(name)
         found.append(parameter)
     if not found:
-        raise ValueError("there are no parameters")
+        raise ValueError("there are no parameters; pass model.parameters() of a model that has any")
     return names, found
 
 
@@ -46,12 +47,13 @@ class Spec(torch.optim.Optimizer):
 
     params          parameters, or model.named_parameters()
     lr              learning rate; schedulers of torch.optim.lr_scheduler may change it
-    seed, steps     of every draw; the number of steps, which DQ-SGD's budget needs
-    threads         of codecs and passes
-    timeout         seconds until a worker counts as late
-    process_group   the ranks that train together; all by default
+    seed            seed of the random keys
+    steps           number of steps of the training; DQ-SGD's budget needs it
+    threads         threads of the library
+    timeout         seconds to wait for a worker before the step fails
+    process_group   the ranks that train together; default: all
 
-    Made on every rank in the same order. The weights of rank 0 become everybody's."""
+    Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
     def __init__(self, params: Any, spec: str, *, lr: float, seed: int = 0, steps: int = 0,
                  threads: int = 1, timeout: float = 60.0,
@@ -100,19 +102,19 @@ class Spec(torch.optim.Optimizer):
             parameter.data = flat[where].view(parameter.shape)
 
     def _gradients(self) -> List[torch.Tensor]:
-        """Every parameter's gradient where it lies, zeros where there is none."""
+        """The gradient of every parameter, without a copy if contiguous; zeros if it has none."""
         found = []
-        for parameter in self.param_groups[0]["params"]:
+        for (name, _), parameter in zip(self.tensors, self.param_groups[0]["params"]):
             gradient = parameter.grad
             if gradient is None:
-                gradient = self._nothing(parameter)
+                gradient = self._zeros_like(parameter)
             elif gradient.is_sparse or gradient.dtype != torch.float32:
-                raise ValueError("a gradient is %s, not dense float32" % (
-                    "sparse" if gradient.is_sparse else gradient.dtype))
+                raise ValueError("the gradient of %s is %s; terse.torch.optim needs dense float32"
+                                 % (name, "sparse" if gradient.is_sparse else gradient.dtype))
             found.append(gradient.contiguous())
         return found
 
-    def _nothing(self, parameter: torch.Tensor) -> torch.Tensor:
+    def _zeros_like(self, parameter: torch.Tensor) -> torch.Tensor:
         if self._zeros is None:
             self._zeros = torch.zeros(max(p.numel() for p in self.param_groups[0]["params"]))
         return self._zeros[:parameter.numel()]
@@ -121,15 +123,15 @@ class Spec(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
-        """One step of all ranks. A gradient that is not finite on one rank skips it on all
-        (`last.exchange.skipped`). GroupError, MismatchError: the group is dead."""
+        """One step on all ranks; collective. A non-finite gradient on one rank skips the step on
+        all (`last.exchange.skipped`). After GroupError or MismatchError no further step works."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         if not self._lock.acquire(blocking=False):
-            raise RuntimeError("another thread is inside step(): ranks would no longer know which "
-                               "step is whose")
+            raise RuntimeError("another thread is inside step(); call it from one thread at a "
+                               "time, so that all ranks take their steps in the same order")
         try:
             lr = float(self.param_groups[0]["lr"])
             if lr != self._lr:
@@ -139,22 +141,22 @@ class Spec(torch.optim.Optimizer):
             self.last = self.method.step_tensors([g.data_ptr() for g in gradients])
             self._totals.add(self.last)
         except TerseError:
-            self._group.close()  # the others learn at once
+            self._group.close()  # the other ranks fail at once, not after the timeout
             raise
         finally:
             self._lock.release()
         return loss
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Drops gradients rather than filling them with zeros: the next backward needs no sum."""
+        """Drops gradients instead of filling them with zeros: the next backward need not add."""
         super().zero_grad(set_to_none=set_to_none)
 
-    # ---- the result ----
+    # ---- evaluation and report ----
 
     @contextmanager
     def eval_weights(self) -> Iterator[None]:
-        """Inside, the model holds the weights to evaluate and to save (DEF: x_A = x - mean e), not
-        those at which gradients are taken. Collective: every rank enters it."""
+        """Inside, the model holds the weights to evaluate and to save (DEF: x_A = x - mean e)
+        instead of the point at which gradients are taken. Collective: every rank enters it."""
         out = torch.empty_like(self.weights)
         self.method.eval_weights(out.data_ptr())
         self._attach(out)
@@ -174,17 +176,17 @@ class Spec(torch.optim.Optimizer):
                             "combine=parameter-server" in self.spec)
 
     def state_dict(self) -> Dict[str, Any]:
-        """This rank's own state, with the weights: a model's state_dict holds the point at which
-        gradients are taken, which may be another one."""
-        held = super().state_dict()
-        held["terse_state"] = {
+        """The state of this rank, with the weights: the model's state_dict holds the point at which
+        gradients are taken, which may differ from the weights."""
+        saved = super().state_dict()
+        saved["terse_state"] = {
             "terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.rank,
             "workers": self.workers, "tensors": self.tensors, "weights": self.weights.clone(),
             "parts": _state.read_parts(self.method)}
-        return held
+        return saved
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
-        """On every rank, between the same steps."""
+        """Loads the state of this rank; call it on every rank, between the same steps."""
         self._load(saved["terse_state"])
         super().load_state_dict({name: saved[name] for name in ("state", "param_groups")})
         self._lr = None
@@ -193,13 +195,14 @@ class Spec(torch.optim.Optimizer):
         for name, mine in (("spec", self.spec), ("seed", self._seed), ("rank", self.rank),
                            ("workers", self.workers), ("tensors", self.tensors)):
             if saved.get(name) != mine:
-                raise ValueError("the state was saved with %s %r, this one has %r"
-                                 % (name, saved.get(name), mine))
+                raise ValueError("load_state_dict: the state was saved with %s %r, this optimizer "
+                                 "has %r; terse.torch.load_all accepts another number of workers, "
+                                 "but no other spec, seed or model" % (name, saved.get(name), mine))
         self.weights.copy_(saved["weights"])
         _state.write_parts(self.method, saved["parts"])
 
     def close(self) -> None:
-        """Leaves the group; the model keeps the weights."""
+        """Leaves the group. The model then holds the weights."""
         self._attach(self.weights)
         self.method.close()
         self._group.close()
@@ -207,7 +210,7 @@ class Spec(torch.optim.Optimizer):
 
 class Signum(Spec):
     """Signum with majority vote: the sign of the majority of the workers' momenta (Bernstein et
-    al., 2018 and 2019). One bit an element each way. momentum=0 is signSGD."""
+    al., 2018 and 2019). One bit per element in each direction. momentum=0 is signSGD."""
 
     def __init__(self, params: Any, lr: float = 1e-4, momentum: float = 0.9,
                  weight_decay: float = 0.0, *, tie: str = "coin", zero: str = "coin",
@@ -229,9 +232,10 @@ class DEF(Spec):
 
 
 class QAdam(Spec):
-    """Quantized Adam with error feedback (Chen, Shen, Huang, Liu, 2021): steps of 2 kg + 3 levels
-    go up, weights of 2^(kx+1) + 1 levels come back. Every rank owns a slice of the weights in full
-    precision; the model holds the quantized ones. kx=0 leaves weights unquantized."""
+    """Quantized Adam with error feedback (Chen, Shen, Huang, Liu, 2021): workers send steps of
+    2 kg + 3 levels to the owners and receive weights of 2^(kx+1) + 1 levels. Every rank owns a
+    slice of the weights in full precision; the model holds the quantized ones. kx=0 leaves weights
+    unquantized."""
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
                  kg: int = 2, kx: int = 8, *, v0: float = 1e-8, weight_decay: float = 0.0,
