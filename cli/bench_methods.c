@@ -53,9 +53,8 @@ static const struct method_row *row_beside(const struct report *report, const ch
     for (size_t i = 0; i < report->row_count; i++) {
         const struct method_row *row = &report->rows[i];
         if (strcmp(row->job.spec, name) == 0 && row->job.count == like->job.count &&
-            row->job.threads == like->job.threads && strcmp(row->job.level, like->job.level) == 0) {
+            row->job.threads == like->job.threads && strcmp(row->job.level, like->job.level) == 0)
             return row;
-        }
     }
     return NULL;
 }
@@ -65,7 +64,7 @@ static void print_legend(const struct report *report)
     for (size_t i = 0; i < report->row_count; i++) {
         const struct method_row *row = &report->rows[i];
         const struct method_row *plain = row_beside(report, "topk", row);
-        if (strcmp(row->job.spec, "regtopk") == 0 && plain != NULL) {
+        if (strcmp(row->job.spec, "regtopk") == 0 && plain) {
             printf("\nregtopk takes %.3f times the step of topk (%s, %u threads, %s floats).\n",
                    row->step.best / plain->step.best, row->job.level, row->job.threads,
                    say_count(row->job.count));
@@ -107,14 +106,12 @@ static struct json *row_json(const struct report *report, const struct method_ro
     json_put_real(object, "write_seconds", row->write.best);
     json_put_real(object, "update_seconds", row->update.best);
     struct json *stations = json_object();
-    for (int i = 0; i < TERSE_STATIONS; i++) {
+    for (int i = 0; i < TERSE_STATIONS; i++)
         json_put_real(stations, station_names[i], row->station_seconds[i]);
-    }
     json_put(object, "station_seconds", stations);
     const struct method_row *plain = row_beside(report, "topk", row);
-    if (strcmp(row->name, "regtopk") == 0 && plain != NULL) {
+    if (strcmp(row->name, "regtopk") == 0 && plain)
         json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
-    }
     return object;
 }
 
@@ -128,9 +125,8 @@ static void print_json(const struct report *report)
     json_put_text(top, "cpu", cpu);
     json_put_real(top, "cpu_share", report->cpu_share);
     struct json *rows = json_array();
-    for (size_t i = 0; i < report->row_count; i++) {
+    for (size_t i = 0; i < report->row_count; i++)
         json_append(rows, row_json(report, &report->rows[i]));
-    }
     json_put(top, "rows", rows);
     json_print(top);
 }
@@ -149,9 +145,8 @@ static int measure_methods(const struct bench_request *request,
         code = method_measure(buffers, job, row);
         bench_progress_done();
         report->row_count += code == CLI_OK;
-        if (code == CLI_OK && !request->as_json) {
+        if (code == CLI_OK && !request->as_json)
             print_row(row);
-        }
     }
     return code;
 }
@@ -173,9 +168,8 @@ static int measure_all(const struct bench_request *request, const struct method_
     int code = CLI_OK;
     double start = machine_seconds();
     double cpu_start = machine_cpu_seconds();
-    if (!request->as_json) {
+    if (!request->as_json)
         print_heading();
-    }
     for (size_t n = 0; n < request->count_count && code == CLI_OK; n++) {
         struct bench_job job = {.count = request->counts[n],
                                 .seconds = request->seconds,
@@ -195,7 +189,7 @@ static int create_buffers(struct method_buffers *buffers, uint64_t count)
     buffers->gradient = machine_floats(gradient);
     buffers->weights = machine_floats(count);
     buffers->scratch = machine_floats(count);
-    if (buffers->gradient == NULL || buffers->weights == NULL || buffers->scratch == NULL) {
+    if (!buffers->gradient || !buffers->weights || !buffers->scratch) {
         return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
                          say_count(count));
     }
@@ -208,13 +202,11 @@ static void name_all(struct bench_request *request)
 {
     terse_method_about about;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
-        if (request->items.count + 2 > LONGEST_LIST) {
+        if (request->items.count + 2 > LONGEST_LIST)
             return;
-        }
         request->items.items[request->items.count++] = about.name;
-        if (strcmp(about.name, "qadam") == 0) {
+        if (strcmp(about.name, "qadam") == 0)
             request->items.items[request->items.count++] = "qadam:kx=0";
-        }
     }
 }
 
@@ -224,18 +216,15 @@ static int measure_and_print(const struct bench_request *request,
     size_t most = request->count_count * request->levels.count * request->threads_count *
                   request->items.count;
     struct report report = {.rows = calloc(most, sizeof *report.rows)};
-    if (report.rows == NULL) {
+    if (!report.rows)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     int code = measure_all(request, buffers, &report);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         bench_note_busy(report.cpu_share);
-    }
-    if (code == CLI_OK && request->as_json) {
+    if (code == CLI_OK && request->as_json)
         print_json(&report);
-    } else if (code == CLI_OK) {
+    else if (code == CLI_OK)
         print_legend(&report);
-    }
     free(report.rows);
     return code;
 }
@@ -244,19 +233,15 @@ int bench_methods(struct bench_request *request)
 {
     uint64_t largest;
     struct method_buffers buffers = {0};
-    if (request->items.count == 0) {
+    if (request->items.count == 0)
         name_all(request);
-    }
     int code = bench_request_levels(request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = bench_request_fit(request, &largest);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = create_buffers(&buffers, largest);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = measure_and_print(request, &buffers);
-    }
     free(buffers.gradient);
     free(buffers.weights);
     free(buffers.scratch);

@@ -33,9 +33,8 @@ void bench_progress(const struct bench_job *job)
 
 void bench_progress_done(void)
 {
-    if (isatty(STDERR_FILENO)) {
+    if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
-    }
 }
 
 void bench_print_heading(void)
@@ -73,9 +72,8 @@ void bench_print_scaling(const struct bench_row *rows, size_t row_count)
         for (size_t j = 0; j < row_count; j++) {
             const struct bench_row *one = &rows[i];
             const struct bench_row *more = &rows[j];
-            if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more)) {
+            if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more))
                 continue;
-            }
             if (!heading++) {
                 printf("\n%s%-20s %-6s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
                        "times faster", "level", "floats", "reading alone", "encode", "decode",
@@ -99,11 +97,9 @@ void bench_print_legend(void)
           "Times are wall clock; for one thread alone and a million floats or more, CPU time.\n",
           stdout);
     printf("Encoding takes what it says out of the error memory for:");
-    for (size_t i = 0; i < bench_limit_count; i++) {
-        if (bench_limits[i].takes) {
+    for (size_t i = 0; i < bench_limit_count; i++)
+        if (bench_limits[i].takes)
             printf(" %s", bench_limits[i].codec);
-        }
-    }
     printf(".\n");
 }
 

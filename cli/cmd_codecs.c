@@ -48,11 +48,9 @@ static void join_traits(uint32_t bits, char *out, size_t cap)
 {
     size_t at = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < TRAIT_COUNT && at < cap; i++) {
-        if (bits & traits[i].bit) {
+    for (size_t i = 0; i < TRAIT_COUNT && at < cap; i++)
+        if (bits & traits[i].bit)
             at += (size_t)snprintf(out + at, cap - at, "%s%s", at == 0 ? "" : " ", traits[i].name);
-        }
-    }
 }
 
 /* A codec of this spec and its payload bits per element, all rounds, for the sample tensor. */
@@ -61,23 +59,19 @@ static terse_status sample(const char *spec, terse_codec **codec, double *bits, 
     static const uint64_t dims[2] = {SAMPLE_ROWS, SAMPLE_COLS};
     terse_layout *layout;
     terse_status status = terse_layout_create(&layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     status = terse_layout_add(layout, "sample", 2, dims);
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         status = terse_codec_create(spec, layout, NULL, codec, fault);
-    }
     terse_layout_destroy(layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     terse_codec_about about;
     terse_codec_describe(*codec, &about);
     double bytes = 0;
-    for (uint32_t round = 0; round < about.rounds; round++) {
+    for (uint32_t round = 0; round < about.rounds; round++)
         bytes += (double)terse_codec_payload_bound(*codec, round);
-    }
     *bits = 8 * bytes / (SAMPLE_ROWS * SAMPLE_COLS);
     return TERSE_OK;
 }
@@ -94,11 +88,9 @@ static struct json *to_json(const terse_codec *codec, double bits)
     json_put_text(object, "spec", terse_codec_spec(codec));
     json_put_real(object, "bits_per_element", bits);
     struct json *names = json_array();
-    for (size_t i = 0; i < TRAIT_COUNT; i++) {
-        if (about.traits & traits[i].bit) {
+    for (size_t i = 0; i < TRAIT_COUNT; i++)
+        if (about.traits & traits[i].bit)
             json_append_text(names, traits[i].name);
-        }
-    }
     json_put(object, "traits", names);
     struct json *params = json_array();
     for (uint32_t i = 0; i < about.param_count; i++) {
@@ -136,11 +128,9 @@ static int print_one(const char *spec, int as_json)
     printf("  rounds            %u\n", about.rounds);
     printf("  complete spec     %s\n", terse_codec_spec(codec));
     printf("  bits per element  %.3g (one tensor of %d x %d)\n", bits, SAMPLE_ROWS, SAMPLE_COLS);
-    for (size_t i = 0; i < TRAIT_COUNT; i++) {
-        if (about.traits & traits[i].bit) {
+    for (size_t i = 0; i < TRAIT_COUNT; i++)
+        if (about.traits & traits[i].bit)
             printf("  %-17s %s\n", traits[i].name, traits[i].meaning);
-        }
-    }
     int code = CLI_OK;
     if (about.param_count > 0) {
         putchar('\n');
@@ -178,23 +168,20 @@ static int print_all(int as_json)
     struct json *list = as_json ? json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lrrrll");
     static const char *const headings[] = {"name", "id", "bits", "rounds", "summary", "traits"};
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 6; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_codec_about about;
     for (uint32_t i = 0; terse_codec_list(i, &about) == TERSE_OK; i++) {
         terse_codec *codec;
         double bits;
         terse_fault fault = {0};
         terse_status status = sample(about.name, &codec, &bits, &fault);
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return say_status(about.name, status, &fault);
-        }
-        if (as_json) {
+        if (as_json)
             json_append(list, to_json(codec, bits));
-        } else {
+        else
             table_row(table, &about, bits);
-        }
         terse_codec_destroy(codec);
     }
     if (as_json) {
@@ -221,8 +208,7 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (argc - optind > 1) {
+    if (argc - optind > 1)
         return say_usage("codecs", "one codec at a time");
-    }
     return optind < argc ? print_one(argv[optind], as_json) : print_all(as_json);
 }

@@ -59,7 +59,7 @@ static int read_request(int argc, char **argv, struct request *request)
                          argc == optind ? "a file of frames is missing" : "one file at a time");
     }
     request->input = argv[optind];
-    return request->output == NULL ? say_usage("decode", "-o OUT.npy is missing") : CLI_OK;
+    return !request->output ? say_usage("decode", "-o OUT.npy is missing") : CLI_OK;
 }
 
 /* The codec that a file's first frame asks for. */
@@ -67,15 +67,14 @@ static int codec_of(const struct frames *frames, const terse_frame *first,
                     const terse_codec_options *options, terse_codec **codec)
 {
     terse_fault fault = {0};
-    if (first->layout == NULL) {
+    if (!first->layout) {
         return say_error(CLI_REFUSED, "'%s' carries no layout, so its shape is not known",
                          frames->path);
     }
     terse_layout *layout;
     terse_status status = terse_frame_layout(first, &layout, &fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return frames_refuse(frames, status, &fault);
-    }
     int code = machine_has_room("the vector", (double)first->count * sizeof(float));
     if (code == CLI_OK) {
         status = terse_frame_codec(first, layout, options, codec, &fault);
@@ -100,9 +99,8 @@ static int decode_rounds(struct frames *frames, const terse_frame *first, terse_
             return say_error(CLI_REFUSED, "'%s' ends after round %u of %u", frames->path, round - 1,
                              about.rounds);
         }
-        if (round > 0) {
+        if (round > 0)
             status = frames_next(frames, &frame, &start, &fault);
-        }
         if (status == TERSE_OK && (frame.round != round || !frames_same_vector(first, &frame))) {
             return say_error(CLI_REFUSED,
                              "'%s' is refused: offset %zu: round %u of step %llu by worker %u, "
@@ -110,15 +108,12 @@ static int decode_rounds(struct frames *frames, const terse_frame *first, terse_
                              frames->path, start, frame.round, (unsigned long long)frame.step,
                              frame.worker, round, (unsigned long long)first->step, first->worker);
         }
-        if (status == TERSE_OK) {
+        if (status == TERSE_OK)
             status = terse_frame_match(&frame, codec, &fault);
-        }
-        if (status == TERSE_OK) {
+        if (status == TERSE_OK)
             status = frames_decode(frames, &frame, codec, out, &fault);
-        }
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return frames_refuse(frames, status, &fault);
-        }
     }
     if (frames->at != frames->len) {
         return say_error(CLI_REFUSED,
@@ -133,20 +128,16 @@ static int write_vector(const char *path, const terse_layout *layout, const floa
 {
     uint64_t flat = terse_layout_count(layout);
     terse_tensor shape = {.ndim = 1, .dims = &flat};
-    if (terse_layout_tensors(layout) == 1 && terse_layout_tensor(layout, 0, &shape) != TERSE_OK) {
+    if (terse_layout_tensors(layout) == 1 && terse_layout_tensor(layout, 0, &shape) != TERSE_OK)
         return say_error(CLI_MACHINE, "the layout has no tensor 0");
-    }
     struct output output;
     int code = output_open(&output, path);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = npy_write(&output, shape.ndim, shape.dims, values);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_finish(&output);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_commit(&output);
-    }
     output_discard(&output);
     return code;
 }
@@ -157,26 +148,22 @@ static int decode_file(struct frames *frames, const struct request *request)
     size_t start;
     terse_fault fault = {0};
     terse_status status = frames_next(frames, &first, &start, &fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return frames_refuse(frames, status, &fault);
-    }
     terse_codec *codec = NULL;
     int code = codec_of(frames, &first, &request->options, &codec);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const terse_layout *layout = terse_codec_layout(codec);
     float *values = machine_floats(terse_layout_count(layout));
-    if (values == NULL) {
+    if (!values) {
         code = say_error(CLI_MACHINE, "out of memory for %s elements",
                          say_count(terse_layout_count(layout)));
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = decode_rounds(frames, &first, codec, values);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = write_vector(request->output, layout, values);
-    }
     free(values);
     terse_codec_destroy(codec);
     return code;
@@ -187,9 +174,8 @@ static int run(int argc, char **argv)
     struct request request = {0};
     struct frames frames;
     int code = read_request(argc, argv, &request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = frames_open(&frames, request.input);
-    }
     if (code == CLI_OK) {
         code = decode_file(&frames, &request);
         frames_close(&frames);

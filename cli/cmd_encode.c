@@ -66,9 +66,8 @@ enum { SEED = 256, STEP, WORKER, THREADS, MEMORY, TAKE, TENSOR, NAME };
 static int read_number(const char *option, const char *text, uint64_t low, uint64_t high,
                        uint64_t *out)
 {
-    if (option_u64(text, low, high, out)) {
+    if (option_u64(text, low, high, out))
         return CLI_OK;
-    }
     return say_usage("encode", "--%s: '%s' is not a number from %llu to %llu", option, text,
                      (unsigned long long)low, (unsigned long long)high);
 }
@@ -116,18 +115,17 @@ static int read_request(int argc, char **argv, struct request *request)
     };
     for (int letter; (letter = getopt_long(argc, argv, "o:c:", options, NULL)) != -1;) {
         int code = read_option(letter, optarg, request);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
     }
     if (argc - optind != 1) {
         return say_usage("encode",
                          argc == optind ? "an NPY file is missing" : "one NPY file at a time");
     }
     request->input = argv[optind];
-    if (request->output == NULL || request->spec == NULL) {
-        return say_usage("encode", request->output == NULL ? "-o OUT.terse is missing"
-                                                           : "--codec SPEC is missing");
+    if (!request->output || !request->spec) {
+        return say_usage("encode",
+                         !request->output ? "-o OUT.terse is missing" : "--codec SPEC is missing");
     }
     return CLI_OK;
 }
@@ -136,16 +134,14 @@ static int add_memory(const char *path, struct npy *input)
 {
     struct npy memory;
     int code = npy_read(path, &memory);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     if (memory.count != input->count) {
         code = say_error(CLI_REFUSED, "'%s' has %s elements, the input %s", path,
                          say_count(memory.count), say_count(input->count));
     } else {
-        for (uint64_t i = 0; i < input->count; i++) {
+        for (uint64_t i = 0; i < input->count; i++)
             input->data[i] += memory.data[i];
-        }
     }
     npy_free(&memory);
     return code;
@@ -158,22 +154,19 @@ static terse_status encode_round(terse_codec *codec, uint32_t round, const terse
     size_t bound = terse_codec_payload_bound(codec, round);
     size_t frame_cap = terse_frame_len(codec, bound, 1);
     unsigned char *larger = realloc(said->bytes, said->len + frame_cap);
-    if (larger == NULL) {
+    if (!larger)
         return TERSE_NO_MEMORY;
-    }
     said->bytes = larger;
     unsigned char *frame = said->bytes + said->len;
     unsigned char *payload = frame + terse_frame_payload_at(codec, 1);
     size_t len;
     terse_status status = terse_codec_encode_take(codec, round, draw, values, payload, bound, &len);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     size_t frame_len;
     status = terse_frame_seal(codec, round, draw, payload, len, 1, frame, frame_cap, &frame_len);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     said->len += frame_len;
     said->payload_len += len;
     terse_codec_about about;
@@ -182,9 +175,8 @@ static terse_status encode_round(terse_codec *codec, uint32_t round, const terse
         /* The next round answers the aggregate of this one: here, of one worker. It adds nothing
          * to the output yet, but the door wants one. */
         float *heard = calloc(terse_layout_count(terse_codec_layout(codec)) + 1, sizeof *heard);
-        if (heard == NULL) {
+        if (!heard)
             return TERSE_NO_MEMORY;
-        }
         status = terse_codec_decode_add(codec, round, draw, payload, len, heard, NULL);
         free(heard);
     }
@@ -195,9 +187,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
 {
     terse_layout *layout = NULL;
     int code = tensors_layout(&request->tensors, input->ndim, input->dims, &layout);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     terse_codec *codec;
     terse_fault fault = {0};
     terse_status status =
@@ -210,9 +201,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
     }
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    for (uint32_t round = 0; round < about.rounds && status == TERSE_OK; round++) {
+    for (uint32_t round = 0; round < about.rounds && status == TERSE_OK; round++)
         status = encode_round(codec, round, &request->draw, input->data, said);
-    }
     if (status != TERSE_OK) {
         char subject[512];
         snprintf(subject, sizeof subject, "cannot encode '%s' as %s", request->input,
@@ -238,27 +228,21 @@ static int write_results(const struct request *request, const struct npy *kept,
     struct output frame = {.fd = -1};
     struct output residual = {.fd = -1};
     int code = output_open(&frame, request->output);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_write(&frame, said->bytes, said->len);
-    }
-    if (code == CLI_OK && request->take != NULL) {
+    if (code == CLI_OK && request->take) {
         code = output_open(&residual, request->take);
-        if (code == CLI_OK) {
+        if (code == CLI_OK)
             code = npy_write(&residual, kept->ndim, kept->dims, kept->data);
-        }
-        if (code == CLI_OK) {
+        if (code == CLI_OK)
             code = output_finish(&residual);
-        }
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_finish(&frame);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_commit(&frame);
-    }
-    if (code == CLI_OK && request->take != NULL) {
+    if (code == CLI_OK && request->take)
         code = output_commit(&residual);
-    }
     output_discard(&frame);
     output_discard(&residual);
     return code;
@@ -270,18 +254,14 @@ static int run(int argc, char **argv)
     struct npy input = {0};
     struct said said = {0};
     int code = read_request(argc, argv, &request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = npy_read(request.input, &input);
-    }
-    if (code == CLI_OK && request.memory != NULL) {
+    if (code == CLI_OK && request.memory)
         code = add_memory(request.memory, &input);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = encode(&request, &input, &said);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = write_results(&request, &input, &said);
-    }
     tensors_free(&request.tensors);
     npy_free(&input);
     free(said.bytes);

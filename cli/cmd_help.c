@@ -18,11 +18,9 @@ const struct command cmd_help = {
 
 const struct command *command_find(const char *name)
 {
-    for (size_t i = 0; command_table[i] != NULL; i++) {
-        if (strcmp(command_table[i]->name, name) == 0) {
+    for (size_t i = 0; command_table[i]; i++)
+        if (strcmp(command_table[i]->name, name) == 0)
             return command_table[i];
-        }
-    }
     return NULL;
 }
 
@@ -30,24 +28,22 @@ int command_unknown(const char *name)
 {
     const char *nearest = NULL;
     size_t least = 3; /* more edits than this is another word */
-    for (size_t i = 0; command_table[i] != NULL; i++) {
+    for (size_t i = 0; command_table[i]; i++) {
         const char *candidate = command_table[i]->name;
         size_t edits = option_edits(name, candidate);
         size_t prefix = strlen(name);
-        if (prefix >= 2 && strncmp(name, candidate, prefix) == 0) {
+        if (prefix >= 2 && strncmp(name, candidate, prefix) == 0)
             edits = 0;
-        }
         if (edits < least) {
             least = edits;
             nearest = candidate;
         }
     }
     say_error(CLI_USAGE, "there is no command '%s'", name);
-    if (nearest != NULL) {
+    if (nearest)
         say_note("Did you mean 'terse %s'?", nearest);
-    } else {
+    else
         say_note("Try 'terse help'.");
-    }
     return CLI_USAGE;
 }
 
@@ -66,9 +62,8 @@ static void print_overview(void)
     printf("terse says gradients in few bytes.\n\n%sUsage%s\n  terse COMMAND [options]\n"
            "  terse COMMAND --help\n  terse --version\n\n%sCommands%s\n",
            bold, plain, bold, plain);
-    for (size_t i = 0; command_table[i] != NULL; i++) {
+    for (size_t i = 0; command_table[i]; i++)
         printf("  %-10s %s\n", command_table[i]->name, command_table[i]->summary);
-    }
     printf("\n%sExit codes%s\n"
            "  0  done\n"
            "  1  the input was refused, or the operation failed on it\n"
@@ -82,17 +77,15 @@ static void print_overview(void)
 
 static int run(int argc, char **argv)
 {
-    if (argc > 2) {
+    if (argc > 2)
         return say_usage("help", "one command at a time");
-    }
     if (argc < 2) {
         print_overview();
         return CLI_OK;
     }
     const struct command *command = command_find(argv[1]);
-    if (command == NULL) {
+    if (!command)
         return command_unknown(argv[1]);
-    }
     command_print_help(command);
     return CLI_OK;
 }

@@ -56,9 +56,8 @@ static void print_json(const char *level_in_use)
     struct json *kernels = json_object();
     const char *kernel;
     const char *level;
-    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++) {
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++)
         json_put_text(kernels, kernel, level);
-    }
     json_put(top, "kernels", kernels);
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
@@ -66,16 +65,14 @@ static void print_json(const char *level_in_use)
     json_put_u64(top, "cpus", machine_cpus());
     json_put_u64(top, "memory_bytes", machine_memory());
     struct json *caches = json_array();
-    for (unsigned i = 1; i <= CACHE_LEVELS; i++) {
+    for (unsigned i = 1; i <= CACHE_LEVELS; i++)
         json_append_u64(caches, machine_cache(i));
-    }
     json_put(top, "cache_bytes", caches);
     struct json *environment = json_object();
     for (size_t i = 0; i < VARIABLE_COUNT; i++) {
         const char *value = getenv(variables[i]);
-        if (value != NULL) {
+        if (value)
             json_put_text(environment, variables[i], value);
-        }
     }
     json_put(top, "environment", environment);
     json_print(top);
@@ -85,9 +82,8 @@ static int print_levels(const char *level_in_use)
 {
     struct table *table = table_create("lllrl");
     static const char *const headings[] = {"level", "", "this CPU", "kernels", "needs"};
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_level_about about;
     for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
         table_cell(table, "%s", about.name);
@@ -132,7 +128,7 @@ static void print_machine(void)
     printf("\n");
     for (size_t i = 0; i < VARIABLE_COUNT; i++) {
         const char *value = getenv(variables[i]);
-        printf("%s%s=%s", i == 0 ? "set      " : ", ", variables[i], value == NULL ? "-" : value);
+        printf("%s%s=%s", i == 0 ? "set      " : ", ", variables[i], !value ? "-" : value);
     }
     printf("\n\n");
 }
@@ -148,14 +144,12 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (optind < argc) {
+    if (optind < argc)
         return say_usage("info", "'%s' is one argument too many", argv[optind]);
-    }
     const char *level;
     terse_status status = terse_level(&level, NULL);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return say_status("kernels", status, NULL);
-    }
     if (as_json) {
         print_json(level);
         return CLI_OK;

@@ -38,16 +38,15 @@ struct inspection {
 
 static int continues(const struct inspection *in, const terse_frame *frame)
 {
-    return in->codec != NULL && frame->round > 0 && frame->round == in->rounds_read &&
+    return in->codec && frame->round > 0 && frame->round == in->rounds_read &&
            frames_same_vector(&in->last, frame);
 }
 
 /* Makes the codec for a frame, or keeps the one whose next round it is. */
 static terse_status follow(struct inspection *in, struct finding *found, terse_fault *fault)
 {
-    if (continues(in, &found->frame)) {
+    if (continues(in, &found->frame))
         return TERSE_OK;
-    }
     terse_codec_destroy(in->codec);
     in->codec = NULL;
     in->rounds_read = 0;
@@ -62,18 +61,16 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
         found->codec = in->codec;
         status = terse_frame_match(frame, in->codec, fault);
     }
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     in->last = *frame;
     if (frame->round != in->rounds_read) {
         found->payload = "not checked: the round before it is not in front of it";
         return TERSE_OK;
     }
     float *out = machine_floats(frame->count);
-    if (out == NULL) {
+    if (!out)
         return TERSE_NO_MEMORY;
-    }
     status = frames_decode(&in->frames, frame, in->codec, out, fault);
     free(out);
     in->rounds_read++;
@@ -83,14 +80,13 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
 
 static terse_status check(struct inspection *in, struct finding *found, terse_fault *fault)
 {
-    if (found->frame.layout == NULL) {
+    if (!found->frame.layout) {
         found->payload = "not checked: the frame carries no layout";
         return TERSE_OK;
     }
     terse_status status = terse_frame_layout(&found->frame, &found->layout, fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     if ((double)found->frame.count * sizeof(float) > 0.5 * (double)machine_memory()) {
         found->payload = "not checked: the vector is larger than half of this machine's memory";
         return TERSE_OK;
@@ -111,7 +107,7 @@ static int inspect_next(struct inspection *in)
     int code = CLI_OK;
     if (status != TERSE_OK) {
         code = frames_refuse(&in->frames, status, &fault);
-        if (in->list != NULL) {
+        if (in->list) {
             struct json *object = json_object();
             json_put_u64(object, "offset", found.start);
             json_put_u64(object, "refused_at", fault.offset);
@@ -119,7 +115,7 @@ static int inspect_next(struct inspection *in)
                           fault.text[0] != '\0' ? fault.text : terse_status_text(status));
             json_append(in->list, object);
         }
-    } else if (in->list != NULL) {
+    } else if (in->list) {
         json_append(in->list, inspect_json(&found));
     } else {
         code = inspect_print(&found);
@@ -132,9 +128,8 @@ static int inspect(const char *path, int as_json)
 {
     struct inspection in = {.list = as_json ? json_array() : NULL};
     int code = frames_open(&in.frames, path);
-    while (code == CLI_OK && in.frames.at < in.frames.len) {
+    while (code == CLI_OK && in.frames.at < in.frames.len)
         code = inspect_next(&in);
-    }
     if (as_json) {
         struct json *top = json_object();
         json_put_flag(top, "sound", code == CLI_OK);
@@ -157,8 +152,7 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (argc - optind != 1) {
+    if (argc - optind != 1)
         return say_usage("inspect", argc == optind ? "a file is missing" : "one file at a time");
-    }
     return inspect(argv[optind], as_json);
 }

@@ -57,10 +57,8 @@ static int refuse(const char *spec, int composed, terse_status status, const ter
     char subject[256];
     snprintf(subject, sizeof subject, "method '%s'", spec);
     int code = say_status(subject, status, fault);
-    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 &&
-        fault->offset < strlen(spec)) {
+    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 && fault->offset < strlen(spec))
         say_note("  %s\n  %*s^", spec, (int)fault->offset, "");
-    }
     return code;
 }
 
@@ -73,9 +71,8 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
     out->index = method_index(spec, &out->about);
     terse_status status = method_sample_settle(sample, spec, out->complete, out->chosen,
                                                sizeof out->complete, &fault);
-    for (size_t i = 0; i < samples && status == TERSE_OK; i++) {
+    for (size_t i = 0; i < samples && status == TERSE_OK; i++)
         status = method_bytes_count(sample, out->complete, workers[i], &out->bytes[i], &fault);
-    }
     int composed = spec[strcspn(spec, ":=,")] == '=';
     return status == TERSE_OK ? CLI_OK : refuse(spec, composed, status, &fault);
 }
@@ -149,7 +146,7 @@ static struct json *to_json(const struct shown *shown)
 /* Lines of a text, the second and later ones under the first. */
 static void print_text(const char *label, const char *text)
 {
-    while (text != NULL) {
+    while (text) {
         int len = (int)strcspn(text, "\n");
         printf("  %-14s %.*s\n", label, len, text);
         label = "";
@@ -165,9 +162,8 @@ static void print_wrapped(const char *label, const char *text)
         size_t len = strlen(text);
         if (len > WIDTH) {
             len = WIDTH;
-            while (len > 1 && text[len] != ' ') {
+            while (len > 1 && text[len] != ' ')
                 len--;
-            }
         }
         printf("  %-14s %.*s\n", label, (int)len, text);
         label = "";
@@ -180,9 +176,8 @@ static int print_params(const struct shown *shown)
 {
     struct table *table = table_create("llll");
     static const char *const headings[] = {"parameter", "default", "range", "meaning"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_param param;
     for (uint32_t i = 0; i < shown->about.param_count; i++) {
         if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
@@ -199,9 +194,8 @@ static int print_bytes(const struct shown *shown)
 {
     struct table *table = table_create("rrrr");
     static const char *const headings[] = {"workers K", "bytes said", "dense f32", "times smaller"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         table_cell(table, "%s", headings[i]);
-    }
     for (size_t i = 0; i < shown->bytes_count; i++) {
         const struct method_bytes *bytes = &shown->bytes[i];
         table_cell(table, "%u", bytes->workers);
@@ -213,9 +207,8 @@ static int print_bytes(const struct shown *shown)
     printf("  A worker's bytes in one exchange, counted: d = %d x %d, all headers within.\n",
            METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
     double every = method_spec_value(shown->complete, "every", 1);
-    if (every > 1) {
+    if (every > 1)
         printf("  Exchanges happen every %.0f steps.\n", every);
-    }
     return code;
 }
 
@@ -240,9 +233,8 @@ static int print_text_of(const struct shown *shown)
     const char *name = shown->index < 0 ? "composed" : shown->about.name;
     printf("%s%s%s: %s\n\n", say_bold(stdout), name, say_plain(stdout),
            shown->index < 0 ? "one's own, of stations" : shown->about.summary);
-    if (shown->index >= 0) {
+    if (shown->index >= 0)
         print_stations(&shown->about);
-    }
     print_text("complete spec", shown->complete);
     print_text("exchange", shown->chosen);
     putchar('\n');
@@ -260,11 +252,10 @@ static int print_one(const struct method_sample *sample, const char *spec, int a
 {
     struct shown shown;
     int code = look_at(sample, spec, workers_of_one, SAMPLES, &shown);
-    if (code == CLI_OK && as_json) {
+    if (code == CLI_OK && as_json)
         json_print(to_json(&shown));
-    } else if (code == CLI_OK) {
+    else if (code == CLI_OK)
         code = print_text_of(&shown);
-    }
     return code;
 }
 
@@ -286,21 +277,18 @@ static int print_all(const struct method_sample *sample, int as_json)
     struct json *list = as_json ? json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lllrrl");
     static const char *const headings[] = {"name", "codec", "combine", "x K=2", "x K=8", "summary"};
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 6; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_method_about about;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
         struct shown shown;
         int code = look_at(sample, about.name, workers_of_all, 2, &shown);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
-        if (as_json) {
+        if (as_json)
             json_append(list, to_json(&shown));
-        } else {
+        else
             table_row(table, &shown);
-        }
     }
     if (as_json) {
         struct json *top = json_object();
@@ -328,9 +316,8 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (argc - optind > 1) {
+    if (argc - optind > 1)
         return say_usage("methods", "one method at a time");
-    }
     struct method_sample sample;
     int code = method_sample_create(&sample);
     if (code == CLI_OK) {

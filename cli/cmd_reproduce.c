@@ -59,11 +59,9 @@ struct request {
 
 static int add_paper(struct request *request, const char *name)
 {
-    for (size_t i = 0; i < request->papers; i++) {
-        if (strcmp(request->paper[i], name) == 0) {
+    for (size_t i = 0; i < request->papers; i++)
+        if (strcmp(request->paper[i], name) == 0)
             return CLI_OK;
-        }
-    }
     request->paper[request->papers++] = name;
     return CLI_OK;
 }
@@ -73,7 +71,7 @@ static int add_named(struct request *request, const char *word)
     const char *nearest = NULL;
     size_t least = 3;
     int found = 0;
-    for (unsigned i = 0; rpr_paper(i) != NULL; i++) {
+    for (unsigned i = 0; rpr_paper(i); i++) {
         size_t edits = option_edits(word, rpr_paper(i));
         if (strcmp(word, "all") == 0 || edits == 0) {
             add_paper(request, rpr_paper(i));
@@ -84,21 +82,18 @@ static int add_named(struct request *request, const char *word)
             nearest = rpr_paper(i);
         }
     }
-    if (found) {
+    if (found)
         return CLI_OK;
-    }
-    if (nearest != NULL) {
+    if (nearest)
         return say_usage("reproduce", "no paper '%s'; did you mean '%s'?", word, nearest);
-    }
     return say_usage("reproduce", "no paper '%s': signsgd, def, qadam, regtopk, dqsgd or all",
                      word);
 }
 
 static int read_number(const char *option, uint64_t low, uint64_t high, uint64_t *out)
 {
-    if (option_u64(optarg, low, high, out)) {
+    if (option_u64(optarg, low, high, out))
         return CLI_OK;
-    }
     return say_usage("reproduce", "%s: '%s' is not a number in %llu..%llu", option, optarg,
                      (unsigned long long)low, (unsigned long long)high);
 }
@@ -125,22 +120,17 @@ static int read_request(int argc, char **argv, struct request *request)
     *request = (struct request){.seed = 1, .seeds = 1, .threads = machine_cpus()};
     for (int letter; (letter = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
         code = read_option(request, letter);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
     }
-    for (int i = optind; i < argc && code == CLI_OK; i++) {
+    for (int i = optind; i < argc && code == CLI_OK; i++)
         code = add_named(request, argv[i]);
-    }
-    if (code == CLI_OK && request->papers == 0) {
+    if (code == CLI_OK && request->papers == 0)
         code = add_named(request, "all");
-    }
-    if (request->out == NULL && !request->as_json) {
+    if (!request->out && !request->as_json)
         request->out = "reproduce.html";
-    }
-    if (request->out != NULL && strcmp(request->out, "none") == 0) {
+    if (request->out && strcmp(request->out, "none") == 0)
         request->out = NULL;
-    }
     return code;
 }
 
@@ -171,9 +161,8 @@ static struct json *claims_json(const struct rpr_result *result)
 static struct json *values_json(const double *value, size_t count)
 {
     struct json *list = json_array();
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         json_append_real(list, value[i]);
-    }
     return list;
 }
 
@@ -207,11 +196,10 @@ static void put_charts(struct json *paper, const struct rpr_result *result)
     }
     json_put(paper, "series", series);
     json_put(paper, "charts", charts);
-    if (result->seeds > 1) {
+    if (result->seeds > 1)
         json_put(paper, "spread", spread);
-    } else {
+    else
         json_free(spread);
-    }
 }
 
 static void print_json(struct rpr_result *const *results, size_t count)
@@ -237,10 +225,8 @@ static int locale_is_utf8(void)
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < 3; i++) {
         const char *value = getenv(names[i]);
-        if (value != NULL && value[0] != '\0') {
-            return strstr(value, "UTF-8") != NULL || strstr(value, "utf8") != NULL ||
-                   strstr(value, "utf-8") != NULL;
-        }
+        if (value && value[0] != '\0')
+            return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "utf-8");
     }
     return 0;
 }
@@ -271,15 +257,12 @@ static int write_page(struct output *output, struct rpr_result *const *results, 
     struct rpr_text text = {0};
     rpr_page(&text, results, count);
     int code = text.failed ? say_error(CLI_MACHINE, "out of memory") : CLI_OK;
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_write(output, text.bytes, text.len);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_finish(output);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_commit(output);
-    }
     rpr_text_free(&text);
     return code;
 }
@@ -289,9 +272,8 @@ static int write_page(struct output *output, struct rpr_result *const *results, 
 static int run_paper(const struct request *request, const char *paper, struct rpr_result **out)
 {
     struct rpr_result **results = calloc(request->seeds, sizeof *results);
-    if (results == NULL) {
+    if (!results)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     int code = CLI_OK;
     unsigned done = 0;
     while (done < request->seeds && code == CLI_OK) {
@@ -304,13 +286,11 @@ static int run_paper(const struct request *request, const char *paper, struct rp
         }
         done++;
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         *out = rpr_merge(results, done);
-    } else {
-        for (unsigned i = 0; i < done; i++) {
+    else
+        for (unsigned i = 0; i < done; i++)
             rpr_free(results[i]);
-        }
-    }
     free(results);
     return code;
 }
@@ -319,11 +299,10 @@ static void count_claims(struct rpr_result *const *results, size_t count, size_t
                          size_t *holding)
 {
     *all = *holding = 0;
-    for (size_t i = 0; i < count && results[i] != NULL; i++) {
+    for (size_t i = 0; i < count && results[i]; i++) {
         *all += results[i]->claims;
-        for (size_t j = 0; j < results[i]->claims; j++) {
+        for (size_t j = 0; j < results[i]->claims; j++)
             *holding += results[i]->claim[j].holds != 0;
-        }
     }
 }
 
@@ -340,11 +319,10 @@ static int conclude(const struct request *request, struct output *page,
                (unsigned long long)request->seed, request->seeds > 1 ? " and on" : "", seconds);
     }
     int code = CLI_OK;
-    if (page != NULL) {
+    if (page) {
         code = write_page(page, results, request->papers);
-        if (code == CLI_OK && !request->as_json && strcmp(request->out, "-") != 0) {
+        if (code == CLI_OK && !request->as_json && strcmp(request->out, "-") != 0)
             printf("The curves: %s\n", request->out);
-        }
     }
     return code != CLI_OK ? code : holding == all ? CLI_OK : CLI_CLAIM;
 }
@@ -356,16 +334,13 @@ static int run_papers(const struct request *request, struct output *page)
     int code = CLI_OK;
     for (size_t i = 0; i < request->papers && code == CLI_OK; i++) {
         code = run_paper(request, request->paper[i], &results[i]);
-        if (code == CLI_OK && !request->as_json) {
+        if (code == CLI_OK && !request->as_json)
             code = print_text(results[i]);
-        }
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = conclude(request, page, results, machine_seconds() - start);
-    }
-    for (size_t i = 0; i < MOST_PAPERS; i++) {
+    for (size_t i = 0; i < MOST_PAPERS; i++)
         rpr_free(results[i]);
-    }
     return code;
 }
 
@@ -375,16 +350,13 @@ static int run(int argc, char **argv)
     struct request request;
     struct output output;
     int code = read_request(argc, argv, &request);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
-    if (request.out == NULL) {
+    if (!request.out)
         return run_papers(&request, NULL);
-    }
     code = output_open(&output, request.out);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = run_papers(&request, &output);
-    }
     output_discard(&output);
     return code;
 }

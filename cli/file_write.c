@@ -17,11 +17,9 @@ static char *volatile temps[MOST_TEMPS];
 
 static void remove_temps(int signal_number)
 {
-    for (int i = 0; i < MOST_TEMPS; i++) {
-        if (temps[i] != NULL) {
+    for (int i = 0; i < MOST_TEMPS; i++)
+        if (temps[i])
             unlink(temps[i]);
-        }
-    }
     signal(signal_number, SIG_DFL);
     raise(signal_number);
 }
@@ -29,11 +27,10 @@ static void remove_temps(int signal_number)
 static void remember_temp(char *path)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++) {
+    for (size_t i = 0; i < sizeof ending / sizeof ending[0]; i++)
         signal(ending[i], remove_temps);
-    }
     for (int i = 0; i < MOST_TEMPS; i++) {
-        if (temps[i] == NULL) {
+        if (!temps[i]) {
             temps[i] = path;
             return;
         }
@@ -42,11 +39,9 @@ static void remember_temp(char *path)
 
 static void forget_temp(const char *path)
 {
-    for (int i = 0; i < MOST_TEMPS; i++) {
-        if (temps[i] == path) {
+    for (int i = 0; i < MOST_TEMPS; i++)
+        if (temps[i] == path)
             temps[i] = NULL;
-        }
-    }
 }
 
 static int open_stdout(struct output *output)
@@ -66,9 +61,9 @@ static char *temp_template(const char *target)
     static const char ending[] = ".XXXXXX";
     size_t cap = strlen(target) + sizeof ending + 1;
     char *text = malloc(cap);
-    if (text != NULL) {
+    if (text) {
         const char *slash = strrchr(target, '/');
-        int folder_len = slash == NULL ? 0 : (int)(slash - target) + 1;
+        int folder_len = !slash ? 0 : (int)(slash - target) + 1;
         snprintf(text, cap, "%.*s.%s%s", folder_len, target, target + folder_len, ending);
     }
     return text;
@@ -78,9 +73,8 @@ static char *temp_template(const char *target)
 static mode_t final_mode(const char *target)
 {
     struct stat about;
-    if (stat(target, &about) == 0) {
+    if (stat(target, &about) == 0)
         return about.st_mode & 0777;
-    }
     mode_t mask = umask(0);
     umask(mask);
     return 0666 & ~mask;
@@ -89,11 +83,10 @@ static mode_t final_mode(const char *target)
 static int open_temp(struct output *output)
 {
     char *resolved = realpath(output->path, NULL);
-    output->target = resolved != NULL ? resolved : strdup(output->path);
-    output->temp = output->target == NULL ? NULL : temp_template(output->target);
-    if (output->temp == NULL) {
+    output->target = resolved ? resolved : strdup(output->path);
+    output->temp = !output->target ? NULL : temp_template(output->target);
+    if (!output->temp)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     output->fd = mkstemp(output->temp);
     if (output->fd < 0) {
         int code = say_errno("create", output->path);
@@ -102,18 +95,16 @@ static int open_temp(struct output *output)
         return code;
     }
     remember_temp(output->temp);
-    if (fchmod(output->fd, final_mode(output->target)) != 0) {
+    if (fchmod(output->fd, final_mode(output->target)) != 0)
         return say_errno("set the permissions of", output->path);
-    }
     return CLI_OK;
 }
 
 int output_open(struct output *output, const char *path)
 {
     *output = (struct output){.path = path, .fd = CLOSED};
-    if (strcmp(path, "-") == 0) {
+    if (strcmp(path, "-") == 0)
         return open_stdout(output);
-    }
     struct stat about;
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
         output->fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -127,12 +118,10 @@ int output_write(struct output *output, const void *bytes, size_t len)
     const unsigned char *at = bytes;
     while (len > 0) {
         ssize_t wrote = write(output->fd, at, len);
-        if (wrote < 0 && errno == EINTR) {
+        if (wrote < 0 && errno == EINTR)
             continue;
-        }
-        if (wrote < 0) {
+        if (wrote < 0)
             return say_errno("write", output->path);
-        }
         at += wrote;
         len -= (size_t)wrote;
     }
@@ -141,7 +130,7 @@ int output_write(struct output *output, const void *bytes, size_t len)
 
 int output_finish(struct output *output)
 {
-    int synced = output->temp == NULL || fsync(output->fd) == 0;
+    int synced = !output->temp || fsync(output->fd) == 0;
     int closed = close(output->fd) == 0;
     output->fd = CLOSED;
     return synced && closed ? CLI_OK : say_errno("write", output->path);
@@ -149,12 +138,10 @@ int output_finish(struct output *output)
 
 int output_commit(struct output *output)
 {
-    if (output->temp == NULL) {
+    if (!output->temp)
         return CLI_OK;
-    }
-    if (rename(output->temp, output->target) != 0) {
+    if (rename(output->temp, output->target) != 0)
         return say_errno("write", output->path);
-    }
     forget_temp(output->temp);
     free(output->temp);
     output->temp = NULL;
@@ -167,7 +154,7 @@ void output_discard(struct output *output)
         close(output->fd);
         output->fd = CLOSED;
     }
-    if (output->temp != NULL) {
+    if (output->temp) {
         unlink(output->temp);
         forget_temp(output->temp);
     }

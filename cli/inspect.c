@@ -9,11 +9,9 @@
 static const char *codec_name(uint8_t wire_id)
 {
     terse_codec_about about;
-    for (uint32_t i = 0; terse_codec_list(i, &about) == TERSE_OK; i++) {
-        if (about.wire_id == wire_id) {
+    for (uint32_t i = 0; terse_codec_list(i, &about) == TERSE_OK; i++)
+        if (about.wire_id == wire_id)
             return about.name;
-        }
-    }
     return "unknown";
 }
 
@@ -33,14 +31,12 @@ static double bits(const struct finding *found)
 static size_t section_len(const struct finding *found, const terse_tensor *tensor)
 {
     terse_codec_about about;
-    if (found->codec == NULL) {
+    if (!found->codec)
         return 0;
-    }
     terse_codec_describe(found->codec, &about);
     terse_layout *layout;
-    if (!(about.traits & TERSE_CODEC_FIXED_LEN) || terse_layout_create(&layout) != TERSE_OK) {
+    if (!(about.traits & TERSE_CODEC_FIXED_LEN) || terse_layout_create(&layout) != TERSE_OK)
         return 0;
-    }
     terse_codec *codec;
     size_t len = 0;
     if (terse_layout_add(layout, "", tensor->ndim, tensor->dims) == TERSE_OK &&
@@ -68,9 +64,8 @@ static int print_tensors(const struct finding *found)
     struct table *table = table_create("rlrrrr");
     static const char *const headings[] = {"tensor",   "name",  "shape",
                                            "elements", "first", "payload bytes"};
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 6; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_tensor tensor;
     for (uint32_t i = 0; i < terse_layout_tensors(found->layout) &&
                          terse_layout_tensor(found->layout, i, &tensor) == TERSE_OK;
@@ -95,7 +90,7 @@ int inspect_print(const struct finding *found)
            say_bold(stdout), found->number, say_plain(stdout), found->start, say_count(found->len));
     printf("  version      %u\n", TERSE_FRAME_VERSION);
     printf("  codec        %u, %s\n", frame->codec,
-           found->codec != NULL ? terse_codec_spec(found->codec) : codec_name(frame->codec));
+           found->codec ? terse_codec_spec(found->codec) : codec_name(frame->codec));
     printf("  round        %u\n", frame->round);
     printf("  step         %llu\n", (unsigned long long)frame->step);
     printf("  worker       %u\n", frame->worker);
@@ -103,12 +98,12 @@ int inspect_print(const struct finding *found)
     printf("  elements     %s, from number %s on\n", say_count(frame->count),
            say_count(frame->first));
     printf("  layout       hash %016llx, %s\n", (unsigned long long)frame->layout_hash,
-           frame->layout != NULL ? "included" : "not included");
+           frame->layout ? "included" : "not included");
     printf("  payload      %s bytes at offset %zu, %.4g bits per element\n",
            say_count(frame->payload_len), found->payload_at, bits(found));
     printf("  smaller      %.4g times, frame against float32\n", times_smaller(found));
     printf("  checks       header sound, checksum sound, payload %s\n", found->payload);
-    return found->layout != NULL ? print_tensors(found) : CLI_OK;
+    return found->layout ? print_tensors(found) : CLI_OK;
 }
 
 static struct json *tensors_json(const struct finding *found)
@@ -121,16 +116,14 @@ static struct json *tensors_json(const struct finding *found)
         struct json *object = json_object();
         json_put_text(object, "name", tensor.name);
         struct json *shape = json_array();
-        for (uint32_t d = 0; d < tensor.ndim; d++) {
+        for (uint32_t d = 0; d < tensor.ndim; d++)
             json_append_u64(shape, tensor.dims[d]);
-        }
         json_put(object, "shape", shape);
         json_put_u64(object, "count", tensor.count);
         json_put_u64(object, "offset", tensor.offset);
         size_t len = section_len(found, &tensor);
-        if (len > 0) {
+        if (len > 0)
             json_put_u64(object, "payload_bytes", len);
-        }
         json_append(list, object);
     }
     return list;
@@ -145,9 +138,8 @@ struct json *inspect_json(const struct finding *found)
     json_put_u64(object, "version", TERSE_FRAME_VERSION);
     json_put_u64(object, "wire_id", frame->codec);
     json_put_text(object, "codec", codec_name(frame->codec));
-    if (found->codec != NULL) {
+    if (found->codec)
         json_put_text(object, "spec", terse_codec_spec(found->codec));
-    }
     json_put_u64(object, "round", frame->round);
     json_put_u64(object, "step", frame->step);
     json_put_u64(object, "worker", frame->worker);
@@ -160,8 +152,7 @@ struct json *inspect_json(const struct finding *found)
     json_put_real(object, "bits_per_element", bits(found));
     json_put_real(object, "times_smaller", times_smaller(found));
     json_put_text(object, "payload", found->payload);
-    if (found->layout != NULL) {
+    if (found->layout)
         json_put(object, "tensors", tensors_json(found));
-    }
     return object;
 }

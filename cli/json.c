@@ -12,17 +12,15 @@
 
 static void *must(void *made)
 {
-    if (made == NULL) {
+    if (!made)
         exit(say_error(CLI_MACHINE, "out of memory"));
-    }
     return made;
 }
 
 static void put(struct json *object, const char *key, cJSON *value)
 {
-    if (!cJSON_AddItemToObject((cJSON *)object, key, must(value))) {
+    if (!cJSON_AddItemToObject((cJSON *)object, key, must(value)))
         must(NULL);
-    }
 }
 
 /* cJSON's numbers are doubles, which hold 53 bits: the digits go in as they are. */
@@ -53,11 +51,9 @@ static size_t character_len(const char *text)
                  : first < 0xF0 ? 3
                  : first < 0xF5 ? 4
                                 : 0;
-    for (size_t i = 1; i < len; i++) {
-        if (((unsigned char)text[i] & 0xC0) != 0x80) {
+    for (size_t i = 1; i < len; i++)
+        if (((unsigned char)text[i] & 0xC0) != 0x80)
             return 0;
-        }
-    }
     return len;
 }
 
@@ -112,9 +108,8 @@ void json_put(struct json *object, const char *key, struct json *value)
 
 void json_append(struct json *array, struct json *value)
 {
-    if (!cJSON_AddItemToArray((cJSON *)array, must(value))) {
+    if (!cJSON_AddItemToArray((cJSON *)array, must(value)))
         must(NULL);
-    }
 }
 
 void json_append_text(struct json *array, const char *text)

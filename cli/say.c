@@ -66,9 +66,8 @@ static int code_of(terse_status status)
 
 int say_status(const char *subject, terse_status status, const terse_fault *fault)
 {
-    if (fault == NULL || fault->text[0] == '\0') {
+    if (!fault || fault->text[0] == '\0')
         return say_error(code_of(status), "%s: %s", subject, terse_status_text(status));
-    }
     return say_error(code_of(status), "%s: offset %llu: %s", subject,
                      (unsigned long long)fault->offset, fault->text);
 }
@@ -77,7 +76,7 @@ static int has_colour(FILE *stream)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *term = getenv("TERM");
-    return (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0 &&
+    return (!no_color || no_color[0] == '\0') && term && strcmp(term, "dumb") != 0 &&
            isatty(fileno(stream));
 }
 
@@ -98,9 +97,8 @@ const char *say_count(uint64_t count)
     int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
     char *at = text;
     for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0) {
+        if (i > 0 && (len - i) % 3 == 0)
             *at++ = ',';
-        }
         *at++ = digits[i];
     }
     *at = '\0';

@@ -160,7 +160,7 @@ static void join_command(int argc, char **argv, char *out, size_t cap)
     size_t used = 0;
     out[0] = '\0';
     for (int i = 0; i < argc && used < cap; i++) {
-        const int quote = strpbrk(argv[i], " ;*?$&|<>()'\"") != NULL && i > 0;
+        const int quote = strpbrk(argv[i], " ;*?$&|<>()'\"") && i > 0;
         used += (size_t)snprintf(out + used, cap - used, "%s%s%s%s", i == 0 ? "" : " ",
                                  quote ? "'" : "", argv[i], quote ? "'" : "");
     }

@@ -59,9 +59,8 @@ static void draw_axes(const struct frame *frame)
         rep_grid_put(frame->grid, frame->x - 1, y, line);
     }
     rep_grid_put(frame->grid, frame->x - 1, bottom, ascii ? '+' : 0x2514);
-    for (unsigned i = 0; i < frame->width; i++) {
+    for (unsigned i = 0; i < frame->width; i++)
         rep_grid_put(frame->grid, frame->x + (int)i, bottom, ascii ? '-' : 0x2500);
-    }
 }
 
 static void words_ending_at(const struct frame *frame, int end, int y, const char *words)
@@ -183,10 +182,9 @@ static char *draw_run(const struct curve *loss, const struct curve *accuracy, co
     int top = title != NULL;
     unsigned height = (unsigned)top + (beside ? CHART_HEIGHT : 2 * CHART_HEIGHT);
     struct rep_grid grid;
-    if (!rep_grid_make(&grid, width, height, style->ascii)) {
+    if (!rep_grid_make(&grid, width, height, style->ascii))
         return NULL;
-    }
-    rep_grid_words(&grid, 0, 0, title != NULL ? title : "");
+    rep_grid_words(&grid, 0, 0, title ? title : "");
     draw_curve(&grid, 0, top, each, loss);
     draw_curve(&grid, beside ? (int)(each + GAP) : 0, beside ? top : top + CHART_HEIGHT, each,
                accuracy);
@@ -201,13 +199,11 @@ char *rep_chart_run(const struct rep_run *run, const char *title,
     loss.points = calloc(run->step_count + 1, 2 * sizeof *loss.points);
     accuracy.points = calloc(run->evaluation_count + 1, 2 * sizeof *accuracy.points);
     char *text = NULL;
-    if (loss.points != NULL && accuracy.points != NULL) {
-        for (size_t i = 0; i < run->step_count; i++) {
+    if (loss.points && accuracy.points) {
+        for (size_t i = 0; i < run->step_count; i++)
             add_point(&loss, run->steps[i].step, run->steps[i].loss);
-        }
-        for (size_t i = 0; i < run->evaluation_count; i++) {
+        for (size_t i = 0; i < run->evaluation_count; i++)
             add_point(&accuracy, run->evaluations[i].step, run->evaluations[i].accuracy);
-        }
         text = draw_run(&loss, &accuracy, title, style);
     }
     free(loss.points);
@@ -241,9 +237,8 @@ static int find_scatter_ranges(struct frame *frame, const struct rep_chart_point
 {
     int any = 0;
     for (size_t i = 0; i < count; i++) {
-        if (!is_drawn(&points[i])) {
+        if (!is_drawn(&points[i]))
             continue;
-        }
         double x = log10(points[i].bytes);
         double y = points[i].accuracy;
         frame->low_x = any && frame->low_x < x ? frame->low_x : x;
@@ -294,9 +289,8 @@ static void draw_points(const struct frame *frame, const struct rep_chart_point 
         }
     }
     for (size_t i = 0; i < count; i++) {
-        if (!is_drawn(&points[i])) {
+        if (!is_drawn(&points[i]))
             continue;
-        }
         cell_of(frame, &points[i], &x, &y);
         if (!place_label(frame, x, y, points[i].label)) {
             char name[] = {(char)('a' + (int)(i % MOST_POINTS)), '\0'};
@@ -323,9 +317,8 @@ char *rep_chart_tradeoff(const struct rep_chart_point *points, size_t count,
                           .height = SCATTER_HEIGHT};
     int any = find_scatter_ranges(&frame, points, count);
     unsigned rows = any ? SCATTER_HEIGHT + 3 + (unsigned)count : 1;
-    if (!rep_grid_make(&grid, width, rows, style->ascii)) {
+    if (!rep_grid_make(&grid, width, rows, style->ascii))
         return NULL;
-    }
     if (!any) {
         rep_grid_words(&grid, MARGIN + 1, 0, "accuracy against bytes: nothing measured");
         return rep_grid_text(&grid);
@@ -333,11 +326,10 @@ char *rep_chart_tradeoff(const struct rep_chart_point *points, size_t count,
     draw_scatter_axes(&frame);
     draw_points(&frame, points, count);
     char *text = rep_grid_text(&grid);
-    if (text != NULL) { /* rows kept for a list that was not needed */
+    if (text) { /* rows kept for a list that was not needed */
         size_t len = strlen(text);
-        while (len > 1 && text[len - 1] == '\n' && text[len - 2] == '\n') {
+        while (len > 1 && text[len - 1] == '\n' && text[len - 2] == '\n')
             text[--len] = '\0';
-        }
     }
     return text;
 }

@@ -16,18 +16,16 @@ int rep_grid_make(struct rep_grid *grid, unsigned width, unsigned height, int as
 
 static uint32_t *cell_at(const struct rep_grid *grid, int x, int y)
 {
-    if (x < 0 || y < 0 || (unsigned)x >= grid->width || (unsigned)y >= grid->height) {
+    if (x < 0 || y < 0 || (unsigned)x >= grid->width || (unsigned)y >= grid->height)
         return NULL;
-    }
     return &grid->cells[(size_t)y * grid->width + (unsigned)x];
 }
 
 void rep_grid_put(struct rep_grid *grid, int x, int y, uint32_t code)
 {
     uint32_t *cell = cell_at(grid, x, y);
-    if (cell != NULL) {
+    if (cell)
         *cell = code;
-    }
 }
 
 /* The character at *words, which moves past it. */
@@ -38,9 +36,8 @@ static uint32_t next_code(const char **words)
     uint32_t code = (unsigned char)at[0];
     if (len > 1) {
         code &= 0x7FU >> len;
-        for (size_t i = 1; i < len; i++) {
+        for (size_t i = 1; i < len; i++)
             code = code << 6 | ((unsigned char)at[i] & 0x3F);
-        }
     }
     *words += len == 0 ? 1 : len;
     int is_control = code < 0x20 || (code >= 0x7F && code < 0xA0);
@@ -69,9 +66,8 @@ int rep_grid_is_free(const struct rep_grid *grid, int x, int y, unsigned width)
 {
     for (unsigned i = 0; i < width; i++) {
         const uint32_t *cell = cell_at(grid, x + (int)i, y);
-        if (cell == NULL || *cell != 0) {
+        if (!cell || *cell != 0)
             return 0;
-        }
     }
     return 1;
 }
@@ -97,7 +93,7 @@ void rep_grid_dot(struct rep_grid *grid, int x, int y, unsigned dot_x, unsigned 
         return;
     }
     uint32_t *cell = cell_at(grid, x + (int)(dot_x / 2), y + (int)(dot_y / 4));
-    if (cell != NULL) {
+    if (cell) {
         uint32_t before = *cell >= BRAILLE && *cell <= BRAILLE_LAST ? *cell : BRAILLE;
         *cell = before | bits[dot_y % 4][dot_x % 2];
     }
@@ -123,12 +119,10 @@ char *rep_grid_text(struct rep_grid *grid)
     for (unsigned y = 0; y < grid->height; y++) {
         const uint32_t *row = grid->cells + (size_t)y * grid->width;
         unsigned width = grid->width;
-        while (width > 0 && row[width - 1] == 0) {
+        while (width > 0 && row[width - 1] == 0)
             width--;
-        }
-        for (unsigned x = 0; x < width; x++) {
+        for (unsigned x = 0; x < width; x++)
             add_code(&text, row[x] == 0 ? ' ' : row[x]);
-        }
         rep_text_put(&text, "\n");
     }
     free(grid->cells);

@@ -99,31 +99,26 @@ static const cJSON *member(const cJSON *object, const char *key)
 static const char *read_number(const cJSON *value, int rules, double *out)
 {
     *out = NAN;
-    if (value == NULL) {
+    if (!value)
         return rules & MUST ? "lacks a number" : NULL;
-    }
-    if (cJSON_IsNull(value)) {
+    if (cJSON_IsNull(value))
         return rules & NULLABLE ? NULL : "has null where a number must be";
-    }
-    if (!cJSON_IsNumber(value)) {
+    if (!cJSON_IsNumber(value))
         return "has something else where a number must be";
-    }
     if (!isfinite(value->valuedouble) || (rules & NOT_NEGATIVE && value->valuedouble < 0) ||
-        (rules & PART && value->valuedouble > 1)) {
+        (rules & PART && value->valuedouble > 1))
         return "has a number out of range";
-    }
     *out = value->valuedouble;
     return NULL;
 }
 
 static const char *read_fields(const cJSON *object, const struct field *fields, void *out)
 {
-    for (; fields->key != NULL; fields++) {
+    for (; fields->key; fields++) {
         double value;
         const char *wrong = read_number(member(object, fields->key), fields->rules, &value);
-        if (wrong != NULL) {
+        if (wrong)
             return wrong;
-        }
         memcpy((char *)out + fields->offset, &value, sizeof value);
     }
     return NULL;
@@ -131,21 +126,17 @@ static const char *read_fields(const cJSON *object, const struct field *fields, 
 
 static const char *read_stations(const cJSON *object, double *stations)
 {
-    for (size_t i = 0; i < REP_STATIONS; i++) {
+    for (size_t i = 0; i < REP_STATIONS; i++)
         stations[i] = NAN;
-    }
-    if (object == NULL || cJSON_IsNull(object)) {
+    if (!object || cJSON_IsNull(object))
         return NULL;
-    }
-    if (!cJSON_IsObject(object)) {
+    if (!cJSON_IsObject(object))
         return "has stations that are no object";
-    }
     for (size_t i = 0; i < REP_STATIONS; i++) {
         const cJSON *value = member(object, rep_station_names[i]);
         const char *wrong = read_number(value, NULLABLE | NOT_NEGATIVE, &stations[i]);
-        if (wrong != NULL) {
+        if (wrong)
             return wrong;
-        }
         stations[i] = isnan(stations[i]) ? 0 : stations[i];
     }
     return NULL;
@@ -153,23 +144,20 @@ static const char *read_stations(const cJSON *object, double *stations)
 
 static const char *read_tensor_bytes(const cJSON *array, struct rep_line *line)
 {
-    if (array == NULL || cJSON_IsNull(array)) {
+    if (!array || cJSON_IsNull(array))
         return NULL;
-    }
     int count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : -1;
-    if (count < 0 || count > MOST_TENSORS) {
+    if (count < 0 || count > MOST_TENSORS)
         return "has tensor_bytes that are no short list";
-    }
     double *bytes = calloc((size_t)count + 1, sizeof *bytes);
-    if (bytes == NULL) {
+    if (!bytes)
         return "does not fit into memory";
-    }
     size_t i = 0;
     const cJSON *value;
     cJSON_ArrayForEach(value, array)
     {
         const char *wrong = read_number(value, NOT_NEGATIVE, &bytes[i++]);
-        if (wrong != NULL) {
+        if (wrong) {
             free(bytes);
             return wrong;
         }
@@ -183,19 +171,17 @@ static const char *read_step(const cJSON *object, struct rep_line *line)
 {
     line->kind = REP_LINE_STEP;
     const char *wrong = read_fields(object, step_fields, &line->step);
-    if (wrong == NULL) {
+    if (!wrong)
         wrong = read_stations(member(object, "stations"), line->step.stations);
-    }
-    return wrong != NULL ? wrong : read_tensor_bytes(member(object, "tensor_bytes"), line);
+    return wrong ? wrong : read_tensor_bytes(member(object, "tensor_bytes"), line);
 }
 
 static const char *read_end(const cJSON *object, struct rep_line *line)
 {
     line->kind = REP_LINE_END;
     const char *status = cJSON_GetStringValue(member(object, "status"));
-    if (status == NULL) {
+    if (!status)
         return "has no status";
-    }
     size_t len = strnlen(status, sizeof line->end.status - 1);
     memcpy(line->end.status, status, len);
     line->end.status[len] = '\0';
@@ -205,12 +191,10 @@ static const char *read_end(const cJSON *object, struct rep_line *line)
 static const char *read_object(const cJSON *object, struct rep_line *line)
 {
     const char *kind = cJSON_GetStringValue(member(object, "kind"));
-    if (kind == NULL) {
+    if (!kind)
         return "has no kind";
-    }
-    if (strcmp(kind, "step") == 0) {
+    if (strcmp(kind, "step") == 0)
         return read_step(object, line);
-    }
     if (strcmp(kind, "evaluation") == 0) {
         line->kind = REP_LINE_EVALUATION;
         return read_fields(object, evaluation_fields, &line->evaluation);
@@ -223,11 +207,10 @@ static cJSON *parse_object(const char *text, size_t len)
 {
     const char *stop = text;
     cJSON *value = cJSON_ParseWithLengthOpts(text, len, &stop, 0);
-    size_t used = value == NULL ? 0 : (size_t)(stop - text);
-    while (used < len && strchr(" \t\r\n", text[used]) != NULL && text[used] != '\0') {
+    size_t used = !value ? 0 : (size_t)(stop - text);
+    while (used < len && strchr(" \t\r\n", text[used]) && text[used] != '\0')
         used++;
-    }
-    if (value == NULL || used < len || !cJSON_IsObject(value)) {
+    if (!value || used < len || !cJSON_IsObject(value)) {
         cJSON_Delete(value);
         return NULL;
     }
@@ -238,9 +221,8 @@ const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
 {
     memset(line, 0, sizeof *line);
     cJSON *object = parse_object(text, len);
-    if (object == NULL) {
+    if (!object)
         return "is no complete JSON object";
-    }
     const char *wrong = read_object(object, line);
     cJSON_Delete(object);
     return wrong;
@@ -249,13 +231,11 @@ const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
 static const char *read_tensors(const cJSON *array, struct rep_run *run)
 {
     int count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 0;
-    if (count <= 0 || count > MOST_TENSORS) {
+    if (count <= 0 || count > MOST_TENSORS)
         return count == 0 ? NULL : "too many tensors";
-    }
     run->tensors = calloc((size_t)count, sizeof *run->tensors);
-    if (run->tensors == NULL) {
+    if (!run->tensors)
         return "out of memory";
-    }
     const cJSON *tensor;
     cJSON_ArrayForEach(tensor, array)
     {
@@ -264,10 +244,9 @@ static const char *read_tensors(const cJSON *array, struct rep_run *run)
         to->bytes = NAN;
         const char *wrong =
             read_number(member(tensor, "count"), NULLABLE | NOT_NEGATIVE, &to->count);
-        to->name = wrong != NULL ? NULL : strdup(name == NULL ? "?" : name);
-        if (to->name == NULL) {
-            return wrong != NULL ? "a tensor without a count" : "out of memory";
-        }
+        to->name = wrong ? NULL : strdup(!name ? "?" : name);
+        if (!to->name)
+            return wrong ? "a tensor without a count" : "out of memory";
         run->tensor_count++;
     }
     return NULL;
@@ -276,31 +255,27 @@ static const char *read_tensors(const cJSON *array, struct rep_run *run)
 static const char *read_about(const cJSON *object, struct rep_run *run)
 {
     double format;
-    if (read_number(member(object, "format"), MUST, &format) != NULL || format != 1) {
+    if (read_number(member(object, "format"), MUST, &format) || format != 1)
         return "not of format 1";
-    }
     for (size_t i = 0; i < sizeof run_texts / sizeof run_texts[0]; i++) {
         const char *value = cJSON_GetStringValue(member(object, run_texts[i].key));
-        if (value == NULL) {
+        if (!value)
             continue;
-        }
         char *copy = strdup(value);
-        if (copy == NULL) {
+        if (!copy)
             return "out of memory";
-        }
         memcpy((char *)run + run_texts[i].offset, &copy, sizeof copy);
     }
     const char *wrong = read_fields(object, run_fields, run);
-    return wrong != NULL ? "a number is missing or out of range"
-                         : read_tensors(member(object, "tensors"), run);
+    return wrong ? "a number is missing or out of range"
+                 : read_tensors(member(object, "tensors"), run);
 }
 
 const char *rep_parse_about(const char *text, size_t len, struct rep_run *run)
 {
     cJSON *object = parse_object(text, len);
-    if (object == NULL) {
+    if (!object)
         return "no complete JSON object";
-    }
     const char *wrong = read_about(object, run);
     cJSON_Delete(object);
     return wrong;

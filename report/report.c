@@ -32,7 +32,7 @@ static void put_number(struct rep_text *text, const char *key, double value)
 
 static void put_string(struct rep_text *text, const char *key, const char *value)
 {
-    if (value != NULL) {
+    if (value) {
         put_key(text, key);
         rep_text_string(text, value);
     }
@@ -44,7 +44,7 @@ static void put_column(struct rep_text *text, const char *key, const double *val
     put_key(text, key);
     for (size_t i = 0; i < kept; i++) {
         rep_text_put(text, i == 0 ? "[" : ",");
-        rep_text_number(text, values[keep == NULL ? i : keep[i]]);
+        rep_text_number(text, values[!keep ? i : keep[i]]);
     }
     rep_text_put(text, kept == 0 ? "[]" : "]");
 }
@@ -63,7 +63,7 @@ static int columns_make(struct columns *columns, size_t count)
 {
     double *room = calloc(count + 1, 5 * sizeof *room);
     columns->keep = calloc(MOST_POINTS, sizeof *columns->keep);
-    if (room == NULL || columns->keep == NULL) {
+    if (!room || !columns->keep) {
         free(room);
         free(columns->keep);
         return 0;
@@ -86,9 +86,8 @@ static void columns_free(struct columns *columns)
 static double work_of(const struct rep_step *step)
 {
     double sum = 0;
-    for (size_t i = 0; i < REP_STATIONS; i++) {
+    for (size_t i = 0; i < REP_STATIONS; i++)
         sum += i == REP_GROUP ? 0 : step->stations[i];
-    }
     return sum;
 }
 
@@ -113,9 +112,8 @@ static void fill_clock(const struct rep_run *run, struct columns *columns)
 static size_t keep_evenly(size_t count, size_t *keep)
 {
     size_t kept = count < MOST_POINTS ? count : MOST_POINTS;
-    for (size_t i = 0; i < kept; i++) {
+    for (size_t i = 0; i < kept; i++)
         keep[i] = kept < 2 ? i : i * (count - 1) / (kept - 1);
-    }
     return kept;
 }
 
@@ -140,9 +138,8 @@ static void put_series(struct rep_text *text, const char *key, size_t offset,
         memcpy(&columns->value[i], (const char *)&run->steps[i] + offset, sizeof(double));
         any = any || !isnan(columns->value[i]);
     }
-    if (!any) {
+    if (!any)
         return;
-    }
     size_t kept = rep_decimate(columns->value, run->step_count, MOST_POINTS, columns->keep);
     put_key(text, key);
     rep_text_put(text, "{\"of\":");
@@ -158,22 +155,18 @@ static void put_stations(struct rep_text *text, const struct rep_run *run)
     double steps = 0;
     for (size_t i = 0; i < run->step_count; i++) {
         double stride = rep_run_stride(run, i);
-        if (isnan(run->steps[i].stations[0])) {
+        if (isnan(run->steps[i].stations[0]))
             continue;
-        }
-        for (size_t s = 0; s < REP_STATIONS; s++) {
+        for (size_t s = 0; s < REP_STATIONS; s++)
             sums[s] += run->steps[i].stations[s] * stride;
-        }
         steps += stride;
     }
-    if (steps <= 0) {
+    if (steps <= 0)
         return;
-    }
     rep_text_put(text, ",\"stations\":{\"steps\":");
     rep_text_number(text, steps);
-    for (size_t s = 0; s < REP_STATIONS; s++) {
+    for (size_t s = 0; s < REP_STATIONS; s++)
         put_number(text, rep_station_names[s], sums[s] / steps);
-    }
     rep_text_put(text, "}");
 }
 
@@ -207,7 +200,7 @@ static void put_evaluations(struct rep_text *text, const struct rep_run *run, si
     };
     size_t kept = 0;
     double *values = calloc(run->evaluation_count + 1, sizeof *values);
-    if (values == NULL) {
+    if (!values) {
         text->failed = 1;
         return;
     }
@@ -218,9 +211,8 @@ static void put_evaluations(struct rep_text *text, const struct rep_run *run, si
             memcpy(&values[i], (const char *)&run->evaluations[i] + columns[c].offset,
                    sizeof values[i]);
         }
-        if (c == 0) {
+        if (c == 0)
             kept = rep_decimate(values, run->evaluation_count, MOST_POINTS, keep);
-        }
         put_column(text, columns[c].key, values, keep, kept);
     }
     rep_text_put(text, "}");
@@ -257,9 +249,8 @@ static void put_about(struct rep_text *text, const struct rep_run *run)
     put_number(text, "bytes_per_step", rep_run_bytes_per_step(run));
     put_number(text, "dense_per_step", rep_run_dense_per_step(run));
     rep_text_put(text, ",\"notes\":[");
-    if (run->about_note[0] != '\0') {
+    if (run->about_note[0] != '\0')
         rep_text_string(text, run->about_note);
-    }
     if (run->metrics_note[0] != '\0') {
         rep_text_put(text, run->about_note[0] != '\0' ? "," : "");
         rep_text_string(text, run->metrics_note);

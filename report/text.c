@@ -13,15 +13,13 @@ static int make_room(struct rep_text *text, size_t more)
         return 0;
     }
     size_t need = text->len + more + 1;
-    if (need <= text->cap) {
+    if (need <= text->cap)
         return 1;
-    }
     size_t cap = text->cap < 4096 ? 4096 : text->cap * 2;
-    if (cap < need) {
+    if (cap < need)
         cap = need;
-    }
     char *larger = realloc(text->bytes, cap);
-    if (larger == NULL) {
+    if (!larger) {
         text->failed = 1;
         return 0;
     }
@@ -60,9 +58,8 @@ static uint32_t code_point(const char *bytes, size_t len)
 {
     static const unsigned char first_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
     uint32_t code = (unsigned char)bytes[0] & first_mask[len];
-    for (size_t i = 1; i < len; i++) {
+    for (size_t i = 1; i < len; i++)
         code = code << 6 | ((unsigned char)bytes[i] & 0x3F);
-    }
     return code;
 }
 
@@ -71,17 +68,13 @@ size_t rep_utf8_len(const char *bytes)
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     unsigned char first = (unsigned char)bytes[0];
     size_t len = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (first > 0xF4) {
+    if (first > 0xF4)
         return 0;
-    }
-    for (size_t i = 1; i < len; i++) {
-        if (((unsigned char)bytes[i] & 0xC0) != 0x80) {
+    for (size_t i = 1; i < len; i++)
+        if (((unsigned char)bytes[i] & 0xC0) != 0x80)
             return 0;
-        }
-    }
-    if (len < 2) {
+    if (len < 2)
         return len;
-    }
     uint32_t code = code_point(bytes, len);
     int is_surrogate = code >= 0xD800 && code <= 0xDFFF;
     return code < least[len] || code > 0x10FFFF || is_surrogate ? 0 : len;
@@ -90,13 +83,13 @@ size_t rep_utf8_len(const char *bytes)
 /* The line separators U+2028 and U+2029 end a line in old scripts. */
 static int needs_escape(unsigned char first, size_t len, const char *at)
 {
-    return first < 0x20 || first == 0x7F || strchr("\"\\<>&", first) != NULL ||
+    return first < 0x20 || first == 0x7F || strchr("\"\\<>&", first) ||
            (len == 3 && strncmp(at, "\xE2\x80", 2) == 0 && ((unsigned char)at[2] & 0xFE) == 0xA8);
 }
 
 void rep_text_string(struct rep_text *text, const char *words)
 {
-    if (words == NULL) {
+    if (!words) {
         rep_text_put(text, "null");
         return;
     }

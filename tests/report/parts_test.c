@@ -28,9 +28,9 @@
 static struct rep_run *parse(const char *about, const char *metrics)
 {
     struct rep_run *run = NULL;
-    assert_int_equal(rep_run_parse("name", about, about == NULL ? 0 : strlen(about), metrics,
-                                   strlen(metrics), &run),
-                     TERSE_OK);
+    assert_int_equal(
+        rep_run_parse("name", about, !about ? 0 : strlen(about), metrics, strlen(metrics), &run),
+        TERSE_OK);
     return run;
 }
 
@@ -90,9 +90,8 @@ static void reading_stops_at_the_first_bad_line(void **state)
         struct rep_run *run = parse(ABOUT, metrics);
         assert_int_equal(run->step_count, 1);
         assert_non_null(strstr(run->metrics_note, "line 2 "));
-        if (strstr(run->metrics_note, cases[i].why) == NULL) {
+        if (!strstr(run->metrics_note, cases[i].why))
             fail_msg("\"%s\" does not say \"%s\"", run->metrics_note, cases[i].why);
-        }
         rep_run_free(run);
     }
     struct rep_run *run = parse(ABOUT, "{\"kind\":\"end\",\"status\":\"x\"}\n" STEP("1", "1", "1"));
@@ -120,9 +119,8 @@ static void fewer_points_keep_the_extremes(void **state)
     enum { COUNT = 10007, LIMIT = 100 };
     static double values[COUNT];
     size_t keep[LIMIT];
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         values[i] = sin((double)i * 0.01);
-    }
     values[5003] = 40;
     values[5004] = -40;
     values[77] = NAN;
@@ -196,14 +194,12 @@ static void history_is_bounded_and_in_order(void **state)
     rep_history_destroy(history);
 
     history = rep_history_create(1000, 300); /* bounded in bytes, also where nothing is thin */
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         assert_true(rep_history_push(history, line, 100, 0));
-    }
     cursor = 0;
     read = 0;
-    while (rep_history_next(history, &cursor, line) > 0) {
+    while (rep_history_next(history, &cursor, line) > 0)
         read++;
-    }
     assert_true(read >= 1 && read <= 3);
     rep_history_destroy(history);
 }
@@ -221,11 +217,10 @@ static void *read_on(void *context)
     uint64_t cursor = 0;
     uint64_t before = 0;
     int stopping = 0;
-    while (line != NULL) {
+    while (line) {
         size_t len = rep_history_next(reading->history, &cursor, line);
-        if (len == 0 && stopping) {
+        if (len == 0 && stopping)
             break;
-        }
         stopping = atomic_load(&reading->stop);
         reading->wrong += len > 0 && (cursor <= before || len != 8);
         before = cursor;
@@ -245,9 +240,8 @@ static void readers_do_not_disturb(void **state)
         readings[i].history = history;
         assert_int_equal(pthread_create(&threads[i], NULL, read_on, &readings[i]), 0);
     }
-    for (int taken = 0; taken < 50000;) {
+    for (int taken = 0; taken < 50000;)
         taken += rep_history_push(history, "12345678", 8, 1);
-    }
     for (int i = 0; i < 3; i++) {
         atomic_store(&readings[i].stop, 1);
         assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -260,9 +254,8 @@ static void readers_do_not_disturb(void **state)
 static unsigned columns(const char *line)
 {
     unsigned count = 0;
-    for (; *line != '\0' && *line != '\n'; line++) {
+    for (; *line != '\0' && *line != '\n'; line++)
         count += ((unsigned char)*line & 0xC0) != 0x80;
-    }
     return count;
 }
 
@@ -322,9 +315,8 @@ static void every_point_has_its_label(void **state)
     const struct rep_chart_style style = {.width = 60, .ascii = 1};
     char *text = rep_chart_tradeoff(points, 6, &style);
     check_width(text, 60, 1);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         assert_non_null(strstr(text, points[i].label));
-    }
     assert_null(strstr(text, "left out"));
     assert_null(strstr(text, "and this"));
     assert_non_null(strstr(text, "d  regtopk  91.1 %, 17.3 kB")); /* no place beside topk */

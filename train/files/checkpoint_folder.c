@@ -57,7 +57,7 @@ static terse_status list_steps(const char *folder, struct list *list, terse_faul
     *list = (struct list){0};
     if (!entries)
         return trn_fail_errno(fault, "open the folder", folder, errno);
-    while (is_complete && (entry = readdir(entries)) != NULL) {
+    while (is_complete && (entry = readdir(entries))) {
         uint64_t step;
         if (parse_name(entry->d_name, &step))
             is_complete = add(list, step);
@@ -157,7 +157,7 @@ static terse_status remove_leftovers(const char *folder, terse_fault *fault)
     terse_status status = TERSE_OK;
     if (!entries)
         return trn_fail_errno(fault, "open the folder", folder, errno);
-    while ((entry = readdir(entries)) != NULL)
+    while ((entry = readdir(entries)))
         if (is_leftover(entry->d_name) && unlinkat(dirfd(entries), entry->d_name, 0) != 0 &&
             errno != ENOENT)
             status = trn_fail_errno(fault, "remove", entry->d_name, errno);

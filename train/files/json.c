@@ -154,7 +154,7 @@ static const char *twice(const cJSON *object, int *no_memory)
     const char *found = NULL;
     const cJSON *item;
     size_t i = 0;
-    *no_memory = keys == NULL;
+    *no_memory = !keys;
     if (!keys)
         return NULL;
     cJSON_ArrayForEach(item, object) keys[i++] = item->string;
