@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "common/number.h"
 #include "machine.h"
 #include "normal.h"
 #include "passes.h"
@@ -42,7 +43,7 @@ int bench_buffers_create(struct bench_buffers *buffers, uint64_t count)
     if (!buffers->source || !buffers->memory || !buffers->out) {
         bench_buffers_destroy(buffers);
         return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
-                         say_count(count));
+                         com_show_count(count).text);
     }
     normal_fill(buffers->source, (size_t)count, SEED);
     return CLI_OK;

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "machine.h"
 #include "normal.h"
 #include "say.h"
@@ -41,8 +42,9 @@ static void print_heading(void)
 static void print_row(const struct method_row *row)
 {
     printf("%-12s %-6s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.level,
-           row->job.threads, say_count(row->job.count), row->payload_bits, 1e3 * row->step.best,
-           1e3 * row->limit_seconds, row->step.best / row->limit_seconds, row->limit->text);
+           row->job.threads, com_show_count(row->job.count).text, row->payload_bits,
+           1e3 * row->step.best, 1e3 * row->limit_seconds, row->step.best / row->limit_seconds,
+           row->limit->text);
     fflush(stdout);
 }
 
@@ -67,7 +69,7 @@ static void print_legend(const struct report *report)
         if (strcmp(row->job.spec, "regtopk") == 0 && plain) {
             printf("\nregtopk takes %.3f times the step of topk (%s, %u threads, %s floats).\n",
                    row->step.best / plain->step.best, row->job.level, row->job.threads,
-                   say_count(row->job.count));
+                   com_show_count(row->job.count).text);
         }
     }
     fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stations,\n"
@@ -84,51 +86,51 @@ static void print_legend(const struct report *report)
 
 /* ---- as JSON ---- */
 
-static struct json *row_json(const struct report *report, const struct method_row *row)
+static com_json *row_json(const struct report *report, const struct method_row *row)
 {
-    struct json *object = json_object();
-    json_put_text(object, "method", row->job.spec);
-    json_put_text(object, "name", row->name);
-    json_put_text(object, "spec", row->full);
-    json_put_text(object, "level", row->job.level);
-    json_put_u64(object, "threads", row->job.threads);
-    json_put_u64(object, "count", row->job.count);
-    json_put_u64(object, "workers", 1);
-    json_put_u64(object, "repetitions", row->repetitions);
-    json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
-    json_put_real(object, "payload_bits", row->payload_bits);
-    json_put_real(object, "step_seconds", row->step.best);
-    json_put_real(object, "step_median_seconds", row->step.median);
-    json_put_real(object, "step_over_limit", row->step.best / row->limit_seconds);
-    json_put_text(object, "limit", row->limit->text);
-    json_put_real(object, "limit_seconds", row->limit_seconds);
-    json_put_real(object, "read_seconds", row->read.best);
-    json_put_real(object, "write_seconds", row->write.best);
-    json_put_real(object, "update_seconds", row->update.best);
-    struct json *stations = json_object();
+    com_json *object = com_json_object();
+    com_json_put_text(object, "method", row->job.spec);
+    com_json_put_text(object, "name", row->name);
+    com_json_put_text(object, "spec", row->full);
+    com_json_put_text(object, "level", row->job.level);
+    com_json_put_u64(object, "threads", row->job.threads);
+    com_json_put_u64(object, "count", row->job.count);
+    com_json_put_u64(object, "workers", 1);
+    com_json_put_u64(object, "repetitions", row->repetitions);
+    com_json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
+    com_json_put_real(object, "payload_bits", row->payload_bits);
+    com_json_put_real(object, "step_seconds", row->step.best);
+    com_json_put_real(object, "step_median_seconds", row->step.median);
+    com_json_put_real(object, "step_over_limit", row->step.best / row->limit_seconds);
+    com_json_put_text(object, "limit", row->limit->text);
+    com_json_put_real(object, "limit_seconds", row->limit_seconds);
+    com_json_put_real(object, "read_seconds", row->read.best);
+    com_json_put_real(object, "write_seconds", row->write.best);
+    com_json_put_real(object, "update_seconds", row->update.best);
+    com_json *stations = com_json_object();
     for (int i = 0; i < TERSE_STATIONS; i++)
-        json_put_real(stations, station_names[i], row->station_seconds[i]);
-    json_put(object, "station_seconds", stations);
+        com_json_put_real(stations, station_names[i], row->station_seconds[i]);
+    com_json_put(object, "station_seconds", stations);
     const struct method_row *plain = row_beside(report, "topk", row);
     if (strcmp(row->name, "regtopk") == 0 && plain)
-        json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
+        com_json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
     return object;
 }
 
-static void print_json(const struct report *report)
+static int print_json(const struct report *report)
 {
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
-    struct json *top = json_object();
-    json_put_text(top, "version", terse_version());
-    json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "cpu", cpu);
-    json_put_real(top, "cpu_share", report->cpu_share);
-    struct json *rows = json_array();
+    com_json *top = com_json_object();
+    com_json_put_text(top, "version", terse_version());
+    com_json_put_text(top, "build", terse_build_options());
+    com_json_put_text(top, "cpu", cpu);
+    com_json_put_real(top, "cpu_share", report->cpu_share);
+    com_json *rows = com_json_array();
     for (size_t i = 0; i < report->row_count; i++)
-        json_append(rows, row_json(report, &report->rows[i]));
-    json_put(top, "rows", rows);
-    json_print(top);
+        com_json_append(rows, row_json(report, &report->rows[i]));
+    com_json_put(top, "rows", rows);
+    return say_json(top);
 }
 
 /* ---- measuring ---- */
@@ -191,7 +193,7 @@ static int create_buffers(struct method_buffers *buffers, uint64_t count)
     buffers->scratch = machine_floats(count);
     if (!buffers->gradient || !buffers->weights || !buffers->scratch) {
         return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
-                         say_count(count));
+                         com_show_count(count).text);
     }
     normal_fill(buffers->gradient, (size_t)gradient, 1);
     return CLI_OK;
@@ -222,7 +224,7 @@ static int measure_and_print(const struct bench_request *request,
     if (code == CLI_OK)
         bench_note_busy(report.cpu_share);
     if (code == CLI_OK && request->as_json)
-        print_json(&report);
+        code = print_json(&report);
     else if (code == CLI_OK)
         print_legend(&report);
     free(report.rows);

@@ -5,8 +5,8 @@
 
 #include <terse/terse.h>
 
+#include "common/number.h"
 #include "machine.h"
-#include "option.h"
 #include "say.h"
 
 static const char *const default_codecs[] = {
@@ -46,7 +46,7 @@ static int list_add(struct list *list, const char *item)
 static int number_add(uint64_t *numbers, size_t *count, const char *option, const char *text,
                       uint64_t low, uint64_t high)
 {
-    if (*count == LONGEST_LIST || !option_count(text, low, high, &numbers[*count])) {
+    if (*count == LONGEST_LIST || !com_parse_count(text, low, high, &numbers[*count])) {
         return say_usage("bench", "--%s: '%s' is not a number from %llu to %llu", option, text,
                          (unsigned long long)low, (unsigned long long)high);
     }
@@ -131,7 +131,7 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
         } else if (strchr("cntl", letter)) {
             list = letter;
             code = add_values(request, letter, optarg);
-        } else if (letter == 's' && !option_real(optarg, 0, 3600, &request->seconds)) {
+        } else if (letter == 's' && !com_parse_real(optarg, 0, 3600, &request->seconds)) {
             code = say_usage("bench", "--seconds: '%s' is not a number from 0 to 3600", optarg);
         } else if (letter == 'q') {
             quick = 1;
@@ -177,7 +177,8 @@ int bench_request_fit(struct bench_request *request, uint64_t *largest)
         double needed = request->kind->vectors * sizeof(float) * (double)count;
         if (machine_memory() != 0 && needed > 0.8 * (double)machine_memory()) {
             say_note("terse: %s floats are left out: they need %s, this machine has %s",
-                     say_count(count), say_bytes(needed), say_bytes((double)machine_memory()));
+                     com_show_count(count).text, com_show_bytes(needed).text,
+                     com_show_bytes((double)machine_memory()).text);
             continue;
         }
         request->counts[kept++] = count;

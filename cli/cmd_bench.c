@@ -8,7 +8,7 @@
 #include "bench_methods.h"
 #include "bench_request.h"
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
 #include "machine.h"
 #include "say.h"
 
@@ -119,25 +119,25 @@ static int measure_all(const struct bench_request *request, const struct bench_b
     return code;
 }
 
-static void print_json(const struct report *report)
+static int print_json(const struct report *report)
 {
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
-    struct json *top = json_object();
-    json_put_text(top, "version", terse_version());
-    json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "cpu", cpu);
-    json_put_real(top, "cpu_share", report->cpu_share);
-    json_put(top, "limits", bench_limits_json());
-    struct json *rows = json_array();
+    com_json *top = com_json_object();
+    com_json_put_text(top, "version", terse_version());
+    com_json_put_text(top, "build", terse_build_options());
+    com_json_put_text(top, "cpu", cpu);
+    com_json_put_real(top, "cpu_share", report->cpu_share);
+    com_json_put(top, "limits", bench_limits_json());
+    com_json *rows = com_json_array();
     for (size_t i = 0; i < report->row_count; i++)
-        json_append(rows, bench_row_json(&report->rows[i]));
-    json_put(top, "rows", rows);
-    struct json *frames = json_array();
+        com_json_append(rows, bench_row_json(&report->rows[i]));
+    com_json_put(top, "rows", rows);
+    com_json *frames = com_json_array();
     for (size_t i = 0; i < report->frame_count; i++)
-        json_append(frames, bench_row_json(&report->frames[i]));
-    json_put(top, "frame", frames);
-    json_print(top);
+        com_json_append(frames, bench_row_json(&report->frames[i]));
+    com_json_put(top, "frame", frames);
+    return say_json(top);
 }
 
 static int bench_codecs(struct bench_request *request)
@@ -161,7 +161,7 @@ static int bench_codecs(struct bench_request *request)
     else
         code = measure_all(request, &buffers, &report);
     if (code == CLI_OK && request->as_json) {
-        print_json(&report);
+        code = print_json(&report);
     } else if (code == CLI_OK) {
         bench_print_scaling(report.rows, report.row_count);
         bench_print_legend();

@@ -5,7 +5,7 @@
 #include <terse/terse.h>
 
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
 #include "say.h"
 #include "table.h"
 
@@ -76,32 +76,32 @@ static terse_status sample(const char *spec, terse_codec **codec, double *bits, 
     return TERSE_OK;
 }
 
-static struct json *to_json(const terse_codec *codec, double bits)
+static com_json *to_json(const terse_codec *codec, double bits)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    struct json *object = json_object();
-    json_put_text(object, "name", about.name);
-    json_put_u64(object, "wire_id", about.wire_id);
-    json_put_text(object, "summary", about.summary);
-    json_put_u64(object, "rounds", about.rounds);
-    json_put_text(object, "spec", terse_codec_spec(codec));
-    json_put_real(object, "bits_per_element", bits);
-    struct json *names = json_array();
+    com_json *object = com_json_object();
+    com_json_put_text(object, "name", about.name);
+    com_json_put_u64(object, "wire_id", about.wire_id);
+    com_json_put_text(object, "summary", about.summary);
+    com_json_put_u64(object, "rounds", about.rounds);
+    com_json_put_text(object, "spec", terse_codec_spec(codec));
+    com_json_put_real(object, "bits_per_element", bits);
+    com_json *names = com_json_array();
     for (size_t i = 0; i < TRAIT_COUNT; i++)
         if (about.traits & traits[i].bit)
-            json_append_text(names, traits[i].name);
-    json_put(object, "traits", names);
-    struct json *params = json_array();
+            com_json_append_text(names, traits[i].name);
+    com_json_put(object, "traits", names);
+    com_json *params = com_json_array();
     for (uint32_t i = 0; i < about.param_count; i++) {
-        struct json *param = json_object();
-        json_put_text(param, "name", about.params[i].name);
-        json_put_text(param, "range", about.params[i].range);
-        json_put_text(param, "default", about.params[i].initial);
-        json_put_text(param, "help", about.params[i].help);
-        json_append(params, param);
+        com_json *param = com_json_object();
+        com_json_put_text(param, "name", about.params[i].name);
+        com_json_put_text(param, "range", about.params[i].range);
+        com_json_put_text(param, "default", about.params[i].initial);
+        com_json_put_text(param, "help", about.params[i].help);
+        com_json_append(params, param);
     }
-    json_put(object, "params", params);
+    com_json_put(object, "params", params);
     return object;
 }
 
@@ -117,9 +117,9 @@ static int print_one(const char *spec, int as_json)
         return say_status(subject, status, &fault);
     }
     if (as_json) {
-        json_print(to_json(codec, bits));
+        const int code = say_json(to_json(codec, bits));
         terse_codec_destroy(codec);
-        return CLI_OK;
+        return code;
     }
     terse_codec_about about;
     terse_codec_describe(codec, &about);
@@ -165,7 +165,7 @@ static void table_row(struct table *table, const terse_codec_about *about, doubl
 
 static int print_all(int as_json)
 {
-    struct json *list = as_json ? json_array() : NULL;
+    com_json *list = as_json ? com_json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lrrrll");
     static const char *const headings[] = {"name", "id", "bits", "rounds", "summary", "traits"};
     for (size_t i = 0; i < 6; i++)
@@ -179,16 +179,15 @@ static int print_all(int as_json)
         if (status != TERSE_OK)
             return say_status(about.name, status, &fault);
         if (as_json)
-            json_append(list, to_json(codec, bits));
+            com_json_append(list, to_json(codec, bits));
         else
             table_row(table, &about, bits);
         terse_codec_destroy(codec);
     }
     if (as_json) {
-        struct json *top = json_object();
-        json_put(top, "codecs", list);
-        json_print(top);
-        return CLI_OK;
+        com_json *top = com_json_object();
+        com_json_put(top, "codecs", list);
+        return say_json(top);
     }
     int code = table_print(table, 0);
     printf("\nbits: per element, with default parameters, one tensor of %d x %d\n"

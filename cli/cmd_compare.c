@@ -4,14 +4,16 @@
 #include <string.h>
 
 #include "command.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/launcher.h"
+#include "common/number.h"
 #include "compare_member.h"
-#include "json.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/report.h"
 #include "say.h"
 #include "table.h"
-#include "train/files/file.h"
 #include "train_progress.h"
 
 static int run(int argc, char **argv);
@@ -93,7 +95,7 @@ static void print_row(struct table *table, const struct train_request *request,
         table_cell(table, "-");
     else
         table_cell(table, "%.4f", sum.loss);
-    table_cell(table, "%s", say_bytes(sum.bytes));
+    table_cell(table, "%s", com_show_bytes(sum.bytes).text);
     if (sum.smaller > 0)
         table_cell(table, "%.1f", sum.smaller);
     else
@@ -103,7 +105,7 @@ static void print_row(struct table *table, const struct train_request *request,
         return;
     if (isfinite(sum.seconds_to_target)) {
         table_cell(table, "%.1f", sum.seconds_to_target);
-        table_cell(table, "%s", say_bytes(sum.bytes_to_target));
+        table_cell(table, "%s", com_show_bytes(sum.bytes_to_target).text);
     } else {
         table_cell(table, "-");
         table_cell(table, "-");
@@ -135,29 +137,28 @@ static int print_table(const struct train_request *request, const struct member 
 static int print_json(const struct train_request *request, const struct member *members,
                       size_t count)
 {
-    struct json *const object = json_object();
-    struct json *const list = json_array();
+    com_json *const object = com_json_object();
+    com_json *const list = com_json_array();
     for (size_t i = 0; i < count; i++) {
         const struct outcome *const one = &members[i].outcome;
-        struct json *const item = json_object();
-        json_put_text(item, "method", members[i].method);
-        json_put_text(item, "folder", members[i].folder);
-        json_put_u64(item, "seed", members[i].seed);
-        json_put_text(item, "status", one->diverged ? "diverged" : "finished");
-        json_put_real(item, "accuracy", one->accuracy);
-        json_put_real(item, "loss", one->loss);
-        json_put_real(item, "bytes_per_step", one->bytes_per_step);
-        json_put_real(item, "times_smaller", one->times_smaller);
-        json_put_real(item, "seconds", one->seconds);
-        json_put_real(item, "seconds_to_target", one->seconds_to_target);
-        json_put_real(item, "bytes_to_target", one->bytes_to_target);
-        json_append(list, item);
+        com_json *const item = com_json_object();
+        com_json_put_text(item, "method", members[i].method);
+        com_json_put_text(item, "folder", members[i].folder);
+        com_json_put_u64(item, "seed", members[i].seed);
+        com_json_put_text(item, "status", one->diverged ? "diverged" : "finished");
+        com_json_put_real(item, "accuracy", one->accuracy);
+        com_json_put_real(item, "loss", one->loss);
+        com_json_put_real(item, "bytes_per_step", one->bytes_per_step);
+        com_json_put_real(item, "times_smaller", one->times_smaller);
+        com_json_put_real(item, "seconds", one->seconds);
+        com_json_put_real(item, "seconds_to_target", one->seconds_to_target);
+        com_json_put_real(item, "bytes_to_target", one->bytes_to_target);
+        com_json_append(list, item);
     }
-    json_put_text(object, "model", request->settings.model);
-    json_put_text(object, "data", request->settings.data);
-    json_put(object, "members", list);
-    json_print(object);
-    return CLI_OK;
+    com_json_put_text(object, "model", request->settings.model);
+    com_json_put_text(object, "data", request->settings.data);
+    com_json_put(object, "members", list);
+    return say_json(object);
 }
 
 /* ---- the page and the picture ---- */
@@ -194,7 +195,7 @@ static int write_page(const struct train_request *request, const struct member *
     (void)snprintf(path, sizeof path, "%s/report.html", request->settings.out);
     if (!runs || rep_page_make(runs, read, NULL, 0, &html, &len) != TERSE_OK)
         code = say_error(CLI_MACHINE, "compare: out of memory");
-    else if (trn_file_write(path, html, len, &fault) != TERSE_OK)
+    else if (com_file_write(path, html, len, &fault) != TERSE_OK)
         code = say_error(CLI_MACHINE, "compare: %s", fault.text);
     if (code == CLI_OK && !request->quiet)
         say_note("page: %s", path);
@@ -237,7 +238,7 @@ static int run(int argc, char **argv)
 {
     struct train_request request;
     terse_fault fault = {.rank = -1};
-    const int launched = ranks_launched();
+    const int launched = com_launched() > 0;
     int code = train_request_read(argc, argv, 1, &request);
     if (code != CLI_OK)
         return code;

@@ -4,11 +4,11 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "file.h"
 #include "frames.h"
 #include "machine.h"
 #include "npy.h"
-#include "option.h"
 #include "say.h"
 
 static int run(int argc, char **argv);
@@ -44,7 +44,7 @@ static int read_request(int argc, char **argv, struct request *request)
         if (letter == 'o') {
             request->output = optarg;
         } else if (letter == 't') {
-            if (!option_u64(optarg, 1, 1024, &threads)) {
+            if (!com_parse_u64(optarg, 1, 1024, &threads)) {
                 return say_usage("decode", "--threads: '%s' is not a number from 1 to 1024",
                                  optarg);
             }
@@ -130,7 +130,7 @@ static int write_vector(const char *path, const terse_layout *layout, const floa
     terse_tensor shape = {.ndim = 1, .dims = &flat};
     if (terse_layout_tensors(layout) == 1 && terse_layout_tensor(layout, 0, &shape) != TERSE_OK)
         return say_error(CLI_MACHINE, "the layout has no tensor 0");
-    struct output output;
+    struct com_output output;
     int code = output_open(&output, path);
     if (code == CLI_OK)
         code = npy_write(&output, shape.ndim, shape.dims, values);
@@ -158,7 +158,7 @@ static int decode_file(struct frames *frames, const struct request *request)
     float *values = machine_floats(terse_layout_count(layout));
     if (!values) {
         code = say_error(CLI_MACHINE, "out of memory for %s elements",
-                         say_count(terse_layout_count(layout)));
+                         com_show_count(terse_layout_count(layout)).text);
     }
     if (code == CLI_OK)
         code = decode_rounds(frames, &first, codec, values);

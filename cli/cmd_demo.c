@@ -7,6 +7,7 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "gradient.h"
 #include "machine.h"
 #include "say.h"
@@ -173,7 +174,7 @@ static void table_row(struct table *table, const char *spec, const struct outcom
                       size_t count)
 {
     table_cell(table, "%s", spec);
-    table_cell(table, "%s", say_count(outcome->bytes));
+    table_cell(table, "%s", com_show_count(outcome->bytes).text);
     table_cell(table, "%.1f", (double)count * sizeof(float) / (double)outcome->bytes);
     if (strcmp(outcome->name, "sign") == 0) {
         table_cell(table, "signs only");
@@ -249,8 +250,8 @@ static int run(int argc, char **argv)
     if (code == CLI_OK) {
         printf("A gradient of %s elements in %u tensors, %s a step as float32. One thread, level "
                "%s.\n\n",
-               say_count(demo.count), terse_layout_tensors(demo.layout),
-               say_bytes((double)demo.count * sizeof(float)), level);
+               com_show_count(demo.count).text, terse_layout_tensors(demo.layout),
+               com_show_bytes((double)demo.count * sizeof(float)).text, level);
         code = print_outcomes(&demo);
     }
     clean_up(&demo);

@@ -6,9 +6,9 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "file.h"
 #include "npy.h"
-#include "option.h"
 #include "say.h"
 #include "tensors.h"
 
@@ -66,7 +66,7 @@ enum { SEED = 256, STEP, WORKER, THREADS, MEMORY, TAKE, TENSOR, NAME };
 static int read_number(const char *option, const char *text, uint64_t low, uint64_t high,
                        uint64_t *out)
 {
-    if (option_u64(text, low, high, out))
+    if (com_parse_u64(text, low, high, out))
         return CLI_OK;
     return say_usage("encode", "--%s: '%s' is not a number from %llu to %llu", option, text,
                      (unsigned long long)low, (unsigned long long)high);
@@ -138,7 +138,7 @@ static int add_memory(const char *path, struct npy *input)
         return code;
     if (memory.count != input->count) {
         code = say_error(CLI_REFUSED, "'%s' has %s elements, the input %s", path,
-                         say_count(memory.count), say_count(input->count));
+                         com_show_count(memory.count).text, com_show_count(input->count).text);
     } else {
         for (uint64_t i = 0; i < input->count; i++)
             input->data[i] += memory.data[i];
@@ -212,8 +212,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
         double dense = (double)input->count * sizeof(float);
         say_note("%s: %s elements in %s bytes (%s of payload), %.3g bits per element, %.4g times "
                  "smaller",
-                 terse_codec_spec(codec), say_count(input->count), say_count(said->len),
-                 say_count(said->payload_len),
+                 terse_codec_spec(codec), com_show_count(input->count).text,
+                 com_show_count(said->len).text, com_show_count(said->payload_len).text,
                  input->count == 0 ? 0 : 8 * (double)said->payload_len / (double)input->count,
                  said->payload_len == 0 ? 1 : dense / (double)said->len);
     }
@@ -225,8 +225,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
 static int write_results(const struct request *request, const struct npy *kept,
                          const struct said *said)
 {
-    struct output frame = {.fd = -1};
-    struct output residual = {.fd = -1};
+    struct com_output frame = {.fd = -1};
+    struct com_output residual = {.fd = -1};
     int code = output_open(&frame, request->output);
     if (code == CLI_OK)
         code = output_write(&frame, said->bytes, said->len);

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "option.h"
+#include "common/names.h"
 #include "say.h"
 
 static int run(int argc, char **argv);
@@ -24,24 +24,17 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+static const char *command_name(uint32_t index)
+{
+    return command_table[index] ? command_table[index]->name : NULL;
+}
+
 int command_unknown(const char *name)
 {
-    const char *nearest = NULL;
-    size_t least = 3; /* more edits than this is another word */
-    for (size_t i = 0; command_table[i]; i++) {
-        const char *candidate = command_table[i]->name;
-        size_t edits = option_edits(name, candidate);
-        size_t prefix = strlen(name);
-        if (prefix >= 2 && strncmp(name, candidate, prefix) == 0)
-            edits = 0;
-        if (edits < least) {
-            least = edits;
-            nearest = candidate;
-        }
-    }
+    const int nearest = com_names_nearest(command_name, name, strlen(name));
     say_error(CLI_USAGE, "there is no command '%s'", name);
-    if (nearest)
-        say_note("Did you mean 'terse %s'?", nearest);
+    if (nearest != COM_NO_NAME)
+        say_note("Did you mean 'terse %s'?", command_name((uint32_t)nearest));
     else
         say_note("Try 'terse help'.");
     return CLI_USAGE;

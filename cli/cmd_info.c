@@ -5,7 +5,8 @@
 #include <terse/terse.h>
 
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "machine.h"
 #include "say.h"
 #include "table.h"
@@ -31,51 +32,51 @@ static const char *const variables[] = {"TERSE_KERNELS", "OMP_NUM_THREADS", "NO_
 
 enum { VARIABLE_COUNT = sizeof variables / sizeof variables[0], CACHE_LEVELS = 3 };
 
-static struct json *levels_json(void)
+static com_json *levels_json(void)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     terse_level_about about;
     for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
-        struct json *level = json_object();
-        json_put_text(level, "name", about.name);
-        json_put_text(level, "needs", about.needs);
-        json_put_flag(level, "supported", about.supported != 0);
-        json_put_u64(level, "kernels", about.kernels);
-        json_append(list, level);
+        com_json *level = com_json_object();
+        com_json_put_text(level, "name", about.name);
+        com_json_put_text(level, "needs", about.needs);
+        com_json_put_flag(level, "supported", about.supported != 0);
+        com_json_put_u64(level, "kernels", about.kernels);
+        com_json_append(list, level);
     }
     return list;
 }
 
-static void print_json(const char *level_in_use)
+static int print_json(const char *level_in_use)
 {
-    struct json *top = json_object();
-    json_put_text(top, "version", terse_version());
-    json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "level", level_in_use);
-    json_put(top, "levels", levels_json());
-    struct json *kernels = json_object();
+    com_json *top = com_json_object();
+    com_json_put_text(top, "version", terse_version());
+    com_json_put_text(top, "build", terse_build_options());
+    com_json_put_text(top, "level", level_in_use);
+    com_json_put(top, "levels", levels_json());
+    com_json *kernels = com_json_object();
     const char *kernel;
     const char *level;
     for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++)
-        json_put_text(kernels, kernel, level);
-    json_put(top, "kernels", kernels);
+        com_json_put_text(kernels, kernel, level);
+    com_json_put(top, "kernels", kernels);
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
-    json_put_text(top, "cpu", cpu);
-    json_put_u64(top, "cpus", machine_cpus());
-    json_put_u64(top, "memory_bytes", machine_memory());
-    struct json *caches = json_array();
+    com_json_put_text(top, "cpu", cpu);
+    com_json_put_u64(top, "cpus", machine_cpus());
+    com_json_put_u64(top, "memory_bytes", machine_memory());
+    com_json *caches = com_json_array();
     for (unsigned i = 1; i <= CACHE_LEVELS; i++)
-        json_append_u64(caches, machine_cache(i));
-    json_put(top, "cache_bytes", caches);
-    struct json *environment = json_object();
+        com_json_append_u64(caches, machine_cache(i));
+    com_json_put(top, "cache_bytes", caches);
+    com_json *environment = com_json_object();
     for (size_t i = 0; i < VARIABLE_COUNT; i++) {
         const char *value = getenv(variables[i]);
         if (value)
-            json_put_text(environment, variables[i], value);
+            com_json_put_text(environment, variables[i], value);
     }
-    json_put(top, "environment", environment);
-    json_print(top);
+    com_json_put(top, "environment", environment);
+    return say_json(top);
 }
 
 static int print_levels(const char *level_in_use)
@@ -115,7 +116,7 @@ static void print_machine(void)
     machine_cpu_name(cpu, sizeof cpu);
     printf("terse    %s\nbuild    %s\ncpu      %s, %u online\nmemory   %s\ncaches  ",
            terse_version(), terse_build_options(), cpu, machine_cpus(),
-           say_bytes((double)machine_memory()));
+           com_show_bytes((double)machine_memory()).text);
     for (unsigned i = 1; i <= CACHE_LEVELS; i++) {
         uint64_t size = machine_cache(i);
         if (size > 0) {
@@ -150,10 +151,8 @@ static int run(int argc, char **argv)
     terse_status status = terse_level(&level, NULL);
     if (status != TERSE_OK)
         return say_status("kernels", status, NULL);
-    if (as_json) {
-        print_json(level);
-        return CLI_OK;
-    }
+    if (as_json)
+        return print_json(level);
     print_machine();
     int code = print_levels(level);
     putchar('\n');

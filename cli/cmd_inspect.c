@@ -5,9 +5,9 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/json.h"
 #include "frames.h"
 #include "inspect.h"
-#include "json.h"
 #include "machine.h"
 #include "say.h"
 
@@ -32,7 +32,7 @@ struct inspection {
     terse_codec *codec;
     terse_frame last;
     uint32_t rounds_read; /* of `codec`, for the vector of `last` */
-    struct json *list;    /* NULL for text */
+    com_json *list;       /* NULL for text */
     size_t number;
 };
 
@@ -108,15 +108,15 @@ static int inspect_next(struct inspection *in)
     if (status != TERSE_OK) {
         code = frames_refuse(&in->frames, status, &fault);
         if (in->list) {
-            struct json *object = json_object();
-            json_put_u64(object, "offset", found.start);
-            json_put_u64(object, "refused_at", fault.offset);
-            json_put_text(object, "rule",
-                          fault.text[0] != '\0' ? fault.text : terse_status_text(status));
-            json_append(in->list, object);
+            com_json *object = com_json_object();
+            com_json_put_u64(object, "offset", found.start);
+            com_json_put_u64(object, "refused_at", fault.offset);
+            com_json_put_text(object, "rule",
+                              fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+            com_json_append(in->list, object);
         }
     } else if (in->list) {
-        json_append(in->list, inspect_json(&found));
+        com_json_append(in->list, inspect_json(&found));
     } else {
         code = inspect_print(&found);
     }
@@ -126,15 +126,16 @@ static int inspect_next(struct inspection *in)
 
 static int inspect(const char *path, int as_json)
 {
-    struct inspection in = {.list = as_json ? json_array() : NULL};
+    struct inspection in = {.list = as_json ? com_json_array() : NULL};
     int code = frames_open(&in.frames, path);
     while (code == CLI_OK && in.frames.at < in.frames.len)
         code = inspect_next(&in);
     if (as_json) {
-        struct json *top = json_object();
-        json_put_flag(top, "sound", code == CLI_OK);
-        json_put(top, "frames", in.list);
-        json_print(top);
+        com_json *top = com_json_object();
+        com_json_put_flag(top, "sound", code == CLI_OK);
+        com_json_put(top, "frames", in.list);
+        const int said = say_json(top);
+        code = code == CLI_OK ? said : code;
     }
     terse_codec_destroy(in.codec);
     frames_close(&in.frames);

@@ -5,7 +5,8 @@
 #include <terse/terse.h>
 
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "method_bytes.h"
 #include "say.h"
 #include "table.h"
@@ -79,65 +80,65 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
 
 /* ---- as JSON ---- */
 
-static struct json *params_json(const struct shown *shown)
+static com_json *params_json(const struct shown *shown)
 {
-    struct json *params = json_array();
+    com_json *params = com_json_array();
     terse_param param;
     for (uint32_t i = 0; i < shown->about.param_count; i++) {
         if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
-            struct json *object = json_object();
-            json_put_text(object, "name", param.name);
-            json_put_text(object, "range", param.range);
-            json_put_text(object, "default", param.initial);
-            json_put_text(object, "help", param.help);
-            json_append(params, object);
+            com_json *object = com_json_object();
+            com_json_put_text(object, "name", param.name);
+            com_json_put_text(object, "range", param.range);
+            com_json_put_text(object, "default", param.initial);
+            com_json_put_text(object, "help", param.help);
+            com_json_append(params, object);
         }
     }
     return params;
 }
 
-static struct json *bytes_json(const struct shown *shown)
+static com_json *bytes_json(const struct shown *shown)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     for (size_t i = 0; i < shown->bytes_count; i++) {
-        struct json *object = json_object();
-        json_put_u64(object, "workers", shown->bytes[i].workers);
-        json_put_real(object, "said_bytes", shown->bytes[i].said);
-        json_put_real(object, "dense_bytes", shown->bytes[i].dense);
-        json_put_real(object, "times_smaller", times_smaller(&shown->bytes[i]));
-        json_append(list, object);
+        com_json *object = com_json_object();
+        com_json_put_u64(object, "workers", shown->bytes[i].workers);
+        com_json_put_real(object, "said_bytes", shown->bytes[i].said);
+        com_json_put_real(object, "dense_bytes", shown->bytes[i].dense);
+        com_json_put_real(object, "times_smaller", times_smaller(&shown->bytes[i]));
+        com_json_append(list, object);
     }
     return list;
 }
 
-static void put_about(struct json *object, const terse_method_about *about)
+static void put_about(com_json *object, const terse_method_about *about)
 {
-    struct json *stations = json_object();
-    json_put_text(stations, "point", about->point);
-    json_put_text(stations, "direction", about->direction);
-    json_put_text(stations, "memory", about->memory);
-    json_put_text(stations, "codec", about->codec);
-    json_put_text(stations, "combine", about->combine);
-    json_put_text(stations, "update", about->update);
-    json_put_text(object, "summary", about->summary);
-    json_put(object, "stations", stations);
-    json_put_text(object, "formula", about->formula);
-    json_put_text(object, "bytes", about->bytes);
-    json_put_text(object, "citation", about->citation);
-    json_put_text(object, "verified", about->verified);
+    com_json *stations = com_json_object();
+    com_json_put_text(stations, "point", about->point);
+    com_json_put_text(stations, "direction", about->direction);
+    com_json_put_text(stations, "memory", about->memory);
+    com_json_put_text(stations, "codec", about->codec);
+    com_json_put_text(stations, "combine", about->combine);
+    com_json_put_text(stations, "update", about->update);
+    com_json_put_text(object, "summary", about->summary);
+    com_json_put(object, "stations", stations);
+    com_json_put_text(object, "formula", about->formula);
+    com_json_put_text(object, "bytes", about->bytes);
+    com_json_put_text(object, "citation", about->citation);
+    com_json_put_text(object, "verified", about->verified);
 }
 
-static struct json *to_json(const struct shown *shown)
+static com_json *to_json(const struct shown *shown)
 {
-    struct json *object = json_object();
-    json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
+    com_json *object = com_json_object();
+    com_json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
     if (shown->index >= 0) {
         put_about(object, &shown->about);
-        json_put(object, "params", params_json(shown));
+        com_json_put(object, "params", params_json(shown));
     }
-    json_put_text(object, "spec", shown->complete);
-    json_put_text(object, "exchange", shown->chosen);
-    json_put(object, "measured", bytes_json(shown));
+    com_json_put_text(object, "spec", shown->complete);
+    com_json_put_text(object, "exchange", shown->chosen);
+    com_json_put(object, "measured", bytes_json(shown));
     return object;
 }
 
@@ -199,8 +200,8 @@ static int print_bytes(const struct shown *shown)
     for (size_t i = 0; i < shown->bytes_count; i++) {
         const struct method_bytes *bytes = &shown->bytes[i];
         table_cell(table, "%u", bytes->workers);
-        table_cell(table, "%s", say_count((uint64_t)(bytes->said + 0.5)));
-        table_cell(table, "%s", say_count((uint64_t)(bytes->dense + 0.5)));
+        table_cell(table, "%s", com_show_count((uint64_t)(bytes->said + 0.5)).text);
+        table_cell(table, "%s", com_show_count((uint64_t)(bytes->dense + 0.5)).text);
         table_cell(table, "%.4g", times_smaller(bytes));
     }
     int code = table_print(table, 2);
@@ -253,7 +254,7 @@ static int print_one(const struct method_sample *sample, const char *spec, int a
     struct shown shown;
     int code = look_at(sample, spec, workers_of_one, SAMPLES, &shown);
     if (code == CLI_OK && as_json)
-        json_print(to_json(&shown));
+        code = say_json(to_json(&shown));
     else if (code == CLI_OK)
         code = print_text_of(&shown);
     return code;
@@ -274,7 +275,7 @@ static void table_row(struct table *table, const struct shown *shown)
 
 static int print_all(const struct method_sample *sample, int as_json)
 {
-    struct json *list = as_json ? json_array() : NULL;
+    com_json *list = as_json ? com_json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lllrrl");
     static const char *const headings[] = {"name", "codec", "combine", "x K=2", "x K=8", "summary"};
     for (size_t i = 0; i < 6; i++)
@@ -286,15 +287,14 @@ static int print_all(const struct method_sample *sample, int as_json)
         if (code != CLI_OK)
             return code;
         if (as_json)
-            json_append(list, to_json(&shown));
+            com_json_append(list, to_json(&shown));
         else
             table_row(table, &shown);
     }
     if (as_json) {
-        struct json *top = json_object();
-        json_put(top, "methods", list);
-        json_print(top);
-        return CLI_OK;
+        com_json *top = com_json_object();
+        com_json_put(top, "methods", list);
+        return say_json(top);
     }
     int code = table_print(table, 0);
     printf(

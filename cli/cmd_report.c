@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "file.h"
-#include "option.h"
 #include "report/chart.h"
 #include "report/report.h"
 #include "report/run.h"
@@ -72,7 +72,7 @@ static int parse_options(int argc, char **argv, struct request *request)
         case 'c': request->chart = 1; break;
         case 'a': request->style.ascii = 1; break;
         case 'w':
-            if (!option_u64(optarg, 40, 400, &width))
+            if (!com_parse_u64(optarg, 40, 400, &width))
                 return say_usage("report", "--width '%s' is no number of 40..400", optarg);
             break;
         default: say_note("Try 'terse report --help'."); return CLI_USAGE;
@@ -122,7 +122,7 @@ static int write_page(const struct request *request, const struct found *found)
     if (rep_page_make(found->runs, found->count, (const char *const *)found->notes,
                       found->note_count, &html, &len) != TERSE_OK)
         return say_error(CLI_MACHINE, "out of memory");
-    struct output output;
+    struct com_output output;
     int code = output_open(&output, path);
     code = code != CLI_OK ? code : output_write(&output, html, len);
     code = code != CLI_OK ? code : output_finish(&output);
@@ -131,7 +131,7 @@ static int write_page(const struct request *request, const struct found *found)
     free(html);
     if (code == CLI_OK && strcmp(path, "-") != 0) {
         printf("%s: %zu run%s, %s\n", path, found->count, found->count == 1 ? "" : "s",
-               say_bytes((double)len));
+               com_show_bytes((double)len).text);
     }
     return code;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "common/launcher.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/run.h"
@@ -110,7 +111,7 @@ static int run(int argc, char **argv)
 {
     struct train_request request;
     terse_fault fault = {.rank = -1};
-    const int launched = ranks_launched();
+    const int launched = com_launched() > 0;
     int code = train_request_read(argc, argv, 0, &request);
     if (code != CLI_OK)
         return code;

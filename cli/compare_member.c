@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "report/run.h"
 #include "say.h"
 #include "train/files/checkpoint.h"
-#include "train/files/file.h"
 #include "train_result.h"
 
 /* ---- the list ---- */
@@ -136,8 +136,8 @@ static int is_another(const struct train_request *request, const struct member *
     struct train_request one = *request;
     const struct trn_settings *const now = &one.settings;
     char note[1200];
-    trn_json *kept = NULL;
-    char *const path = trn_path_join(member->folder, "run.json");
+    com_json *kept = NULL;
+    char *const path = com_path_join(member->folder, "run.json");
     const char *differs = NULL;
     train_request_method(&one, member->method, note, sizeof note);
     const char *const texts[][2] = {
@@ -148,26 +148,26 @@ static int is_another(const struct train_request *request, const struct member *
     } numbers[] = {{"workers", now->workers},       {"batch", now->batch},
                    {"accumulate", now->accumulate}, {"threads", now->threads},
                    {"epochs", now->epochs},         {"steps", now->steps}};
-    if (!path || trn_json_read(path, &kept, NULL) != TERSE_OK) {
+    if (!path || com_json_read(path, &kept, NULL) != TERSE_OK) {
         free(path);
         return 0;
     }
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = "";
-        if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
+        if (!com_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
             differs = texts[i][0];
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         uint64_t value = 0; /* steps of a run by epochs follow from them */
         if ((numbers[i].value != 0 || strcmp(numbers[i].key, "steps") != 0) &&
-            (!trn_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value))
+            (!com_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value))
             differs = numbers[i].key;
     }
     if (differs)
         (void)say_error(CLI_REFUSED,
                         "compare: %s holds a run with another %s: another --out leaves it alone",
                         member->folder, differs);
-    trn_json_free(kept);
+    com_json_free(kept);
     free(path);
     return differs != NULL;
 }

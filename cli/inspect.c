@@ -2,7 +2,8 @@
 
 #include <stdio.h>
 
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "say.h"
 #include "table.h"
 
@@ -76,9 +77,9 @@ static int print_tensors(const struct finding *found)
         table_cell(table, "%u", i);
         table_cell(table, "%s", tensor.name[0] == '\0' ? "(no name)" : tensor.name);
         table_cell(table, "%s", shape);
-        table_cell(table, "%s", say_count(tensor.count));
-        table_cell(table, "%s", say_count(tensor.offset));
-        table_cell(table, "%s", len > 0 ? say_count(len) : "-");
+        table_cell(table, "%s", com_show_count(tensor.count).text);
+        table_cell(table, "%s", com_show_count(tensor.offset).text);
+        table_cell(table, "%s", len > 0 ? com_show_count(len).text : "-");
     }
     return table_print(table, 2);
 }
@@ -87,7 +88,8 @@ int inspect_print(const struct finding *found)
 {
     const terse_frame *frame = &found->frame;
     printf("%s%sframe %zu%s at offset %zu, %s bytes\n", found->number > 0 ? "\n" : "",
-           say_bold(stdout), found->number, say_plain(stdout), found->start, say_count(found->len));
+           say_bold(stdout), found->number, say_plain(stdout), found->start,
+           com_show_count(found->len).text);
     printf("  version      %u\n", TERSE_FRAME_VERSION);
     printf("  codec        %u, %s\n", frame->codec,
            found->codec ? terse_codec_spec(found->codec) : codec_name(frame->codec));
@@ -95,64 +97,64 @@ int inspect_print(const struct finding *found)
     printf("  step         %llu\n", (unsigned long long)frame->step);
     printf("  worker       %u\n", frame->worker);
     printf("  seed         %llu\n", (unsigned long long)frame->seed);
-    printf("  elements     %s, from number %s on\n", say_count(frame->count),
-           say_count(frame->first));
+    printf("  elements     %s, from number %s on\n", com_show_count(frame->count).text,
+           com_show_count(frame->first).text);
     printf("  layout       hash %016llx, %s\n", (unsigned long long)frame->layout_hash,
            frame->layout ? "included" : "not included");
     printf("  payload      %s bytes at offset %zu, %.4g bits per element\n",
-           say_count(frame->payload_len), found->payload_at, bits(found));
+           com_show_count(frame->payload_len).text, found->payload_at, bits(found));
     printf("  smaller      %.4g times, frame against float32\n", times_smaller(found));
     printf("  checks       header sound, checksum sound, payload %s\n", found->payload);
     return found->layout ? print_tensors(found) : CLI_OK;
 }
 
-static struct json *tensors_json(const struct finding *found)
+static com_json *tensors_json(const struct finding *found)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     terse_tensor tensor;
     for (uint32_t i = 0; i < terse_layout_tensors(found->layout) &&
                          terse_layout_tensor(found->layout, i, &tensor) == TERSE_OK;
          i++) {
-        struct json *object = json_object();
-        json_put_text(object, "name", tensor.name);
-        struct json *shape = json_array();
+        com_json *object = com_json_object();
+        com_json_put_text(object, "name", tensor.name);
+        com_json *shape = com_json_array();
         for (uint32_t d = 0; d < tensor.ndim; d++)
-            json_append_u64(shape, tensor.dims[d]);
-        json_put(object, "shape", shape);
-        json_put_u64(object, "count", tensor.count);
-        json_put_u64(object, "offset", tensor.offset);
+            com_json_append_u64(shape, tensor.dims[d]);
+        com_json_put(object, "shape", shape);
+        com_json_put_u64(object, "count", tensor.count);
+        com_json_put_u64(object, "offset", tensor.offset);
         size_t len = section_len(found, &tensor);
         if (len > 0)
-            json_put_u64(object, "payload_bytes", len);
-        json_append(list, object);
+            com_json_put_u64(object, "payload_bytes", len);
+        com_json_append(list, object);
     }
     return list;
 }
 
-struct json *inspect_json(const struct finding *found)
+com_json *inspect_json(const struct finding *found)
 {
     const terse_frame *frame = &found->frame;
-    struct json *object = json_object();
-    json_put_u64(object, "offset", found->start);
-    json_put_u64(object, "bytes", found->len);
-    json_put_u64(object, "version", TERSE_FRAME_VERSION);
-    json_put_u64(object, "wire_id", frame->codec);
-    json_put_text(object, "codec", codec_name(frame->codec));
+    com_json *object = com_json_object();
+    com_json_put_u64(object, "offset", found->start);
+    com_json_put_u64(object, "bytes", found->len);
+    com_json_put_u64(object, "version", TERSE_FRAME_VERSION);
+    com_json_put_u64(object, "wire_id", frame->codec);
+    com_json_put_text(object, "codec", codec_name(frame->codec));
     if (found->codec)
-        json_put_text(object, "spec", terse_codec_spec(found->codec));
-    json_put_u64(object, "round", frame->round);
-    json_put_u64(object, "step", frame->step);
-    json_put_u64(object, "worker", frame->worker);
-    json_put_u64(object, "seed", frame->seed);
-    json_put_u64(object, "first", frame->first);
-    json_put_u64(object, "count", frame->count);
-    json_put_hex(object, "layout_hash", frame->layout_hash);
-    json_put_flag(object, "layout_included", frame->layout != NULL);
-    json_put_u64(object, "payload_bytes", frame->payload_len);
-    json_put_real(object, "bits_per_element", bits(found));
-    json_put_real(object, "times_smaller", times_smaller(found));
-    json_put_text(object, "payload", found->payload);
+        com_json_put_text(object, "spec", terse_codec_spec(found->codec));
+    com_json_put_u64(object, "round", frame->round);
+    com_json_put_u64(object, "step", frame->step);
+    com_json_put_u64(object, "worker", frame->worker);
+    com_json_put_u64(object, "seed", frame->seed);
+    com_json_put_u64(object, "first", frame->first);
+    com_json_put_u64(object, "count", frame->count);
+    com_json_put_hex(object, "layout_hash", frame->layout_hash);
+    com_json_put_flag(object, "layout_included", frame->layout != NULL);
+    com_json_put_u64(object, "payload_bytes", frame->payload_len);
+    com_json_put_real(object, "bits_per_element", bits(found));
+    com_json_put_real(object, "times_smaller", times_smaller(found));
+    com_json_put_text(object, "payload", found->payload);
     if (found->layout)
-        json_put(object, "tensors", tensors_json(found));
+        com_json_put(object, "tensors", tensors_json(found));
     return object;
 }

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/number.h"
 #include "say.h"
 
 enum { CACHE_LINE = 64, CACHE_INDEXES = 8 };
@@ -109,5 +110,5 @@ int machine_has_room(const char *purpose, double bytes)
     if (memory == 0 || bytes <= 0.9 * (double)memory)
         return CLI_OK;
     return say_error(CLI_MACHINE, "%s needs %s of memory; this machine has %s", purpose,
-                     say_bytes(bytes), say_bytes((double)memory));
+                     com_show_bytes(bytes).text, com_show_bytes((double)memory).text);
 }

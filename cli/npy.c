@@ -44,7 +44,7 @@ static void write_shape(char *out, size_t cap, uint32_t ndim, const uint64_t *di
     snprintf(out + at, cap - at, ndim == 1 ? ",)" : ")");
 }
 
-int npy_write(struct output *output, uint32_t ndim, const uint64_t *dims, const float *data)
+int npy_write(struct com_output *output, uint32_t ndim, const uint64_t *dims, const float *data)
 {
     enum { PREFIX_LEN = 10, ALIGNMENT = 64, CAP = 512 };
     char shape[TERSE_MAX_DIMS * 24];

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "say.h"
 
 /* "64x3x7x7" -> 4; 0 if it is anything else. */
@@ -63,7 +64,8 @@ int tensors_layout(struct tensors *tensors, uint32_t ndim, const uint64_t *dims,
             count *= dims[i];
         if (terse_layout_count(tensors->layout) != count) {
             return say_error(CLI_REFUSED, "the tensors hold %s elements, the input %s",
-                             say_count(terse_layout_count(tensors->layout)), say_count(count));
+                             com_show_count(terse_layout_count(tensors->layout)).text,
+                             com_show_count(count).text);
         }
         *out = tensors->layout;
         tensors->layout = NULL;
@@ -80,7 +82,7 @@ int tensors_layout(struct tensors *tensors, uint32_t ndim, const uint64_t *dims,
         return say_error(CLI_REFUSED,
                          "the input's shape or name is over a limit: a tensor has at "
                          "most %s elements and no control characters in its name",
-                         say_count(TERSE_MAX_TENSOR_COUNT));
+                         com_show_count(TERSE_MAX_TENSOR_COUNT).text);
     }
     *out = layout;
     return CLI_OK;

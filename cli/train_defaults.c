@@ -2,57 +2,41 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "say.h"
-#include "train/files/file.h"
+#include "train/data/data.h"
 #include "train_request.h"
-
-/* What suits the data. */
-static const char *model_for(const char *data)
-{
-    static const struct {
-        const char *data;
-        const char *model;
-    } suits[] = {{"cifar", "resnet20"},
-                 {"agnews", "textbag"},
-                 {"libsvm", "logistic"},
-                 {"regression", "linear"},
-                 {"quadratic", "linear"}};
-    for (size_t i = 0; i < sizeof suits / sizeof suits[0]; i++)
-        if (strncmp(data, suits[i].data, strlen(suits[i].data)) == 0)
-            return suits[i].model;
-    return "cnn";
-}
 
 /* ---- one value: said, kept, usual ---- */
 
-static void text(const trn_json *kept, const char *key, const char *usual, const char **value)
+static void text(const com_json *kept, const char *key, const char *usual, const char **value)
 {
-    if (!*value && !(kept && trn_json_get_text(kept, key, value)))
+    if (!*value && !(kept && com_json_get_text(kept, key, value)))
         *value = usual;
 }
 
-static void whole(const trn_json *kept, const char *key, uint64_t unsaid, uint64_t usual,
+static void whole(const com_json *kept, const char *key, uint64_t unsaid, uint64_t usual,
                   uint64_t *value)
 {
-    if (*value == unsaid && !(kept && trn_json_get_u64(kept, key, value)))
+    if (*value == unsaid && !(kept && com_json_get_u64(kept, key, value)))
         *value = usual;
 }
 
-static void small(const trn_json *kept, const char *key, uint32_t usual, uint32_t *value)
+static void small(const com_json *kept, const char *key, uint32_t usual, uint32_t *value)
 {
     uint64_t wide = *value;
     whole(kept, key, 0, usual, &wide);
     *value = (uint32_t)wide;
 }
 
-static void real(const trn_json *kept, const char *key, double usual, double *value)
+static void real(const com_json *kept, const char *key, double usual, double *value)
 {
-    if (*value < 0 && !(kept && trn_json_get_real(kept, key, value)))
+    if (*value < 0 && !(kept && com_json_get_real(kept, key, value)))
         *value = usual;
 }
 
 /* How long: epochs or steps, whichever was said, or whichever the run was told. */
-static void complete_length(const trn_json *kept, struct trn_settings *settings)
+static void complete_length(const com_json *kept, struct trn_settings *settings)
 {
     if (settings->epochs || settings->steps)
         return;
@@ -63,11 +47,11 @@ static void complete_length(const trn_json *kept, struct trn_settings *settings)
         settings->epochs = 3;
 }
 
-static void complete(struct train_request *request, const trn_json *kept)
+static void complete(struct train_request *request, const com_json *kept)
 {
     struct trn_settings *const settings = &request->settings;
     text(kept, "data", "fashion", &settings->data);
-    text(kept, "model", model_for(settings->data), &settings->model);
+    text(kept, "model", trn_data_model(settings->data), &settings->model);
     text(kept, "shard", "iid", &settings->shard);
     /* --lr alone speaks of the usual method */
     text(request->lr < 0 ? kept : NULL, "method", "dense", &request->method);
@@ -83,22 +67,22 @@ static void complete(struct train_request *request, const trn_json *kept)
     real(kept, "deadline", 60, &settings->deadline);
     complete_length(kept, settings);
     if (!settings->augment && kept)
-        (void)trn_json_get_flag(kept, "augment", &settings->augment);
+        (void)com_json_get_flag(kept, "augment", &settings->augment);
 }
 
 /* ---- from a folder ---- */
 
 /* Rank 0 reads, the others hear. A folder without run.json has nothing to tell: the checkpoint in
  * it is compared with the settings anyhow. */
-static terse_status hear(terse_group *group, const char *folder, trn_json **out, terse_fault *fault)
+static terse_status hear(terse_group *group, const char *folder, com_json **out, terse_fault *fault)
 {
-    char *const path = trn_path_join(folder, "run.json");
+    char *const path = com_path_join(folder, "run.json");
     char *said = NULL;
     uint64_t len = 0;
     terse_status status = TERSE_OK;
     if (path && (!group || terse_group_rank(group) == 0) &&
-        trn_json_read(path, out, NULL) == TERSE_OK && group &&
-        trn_json_print(*out, 0, &said, NULL) == TERSE_OK)
+        com_json_read(path, out, NULL) == TERSE_OK && group &&
+        com_json_print(*out, 0, &said, NULL) == TERSE_OK)
         len = strlen(said);
     free(path);
     if (group)
@@ -108,7 +92,7 @@ static terse_status hear(terse_group *group, const char *folder, trn_json **out,
     if (status == TERSE_OK && len > 0)
         status = terse_group_broadcast(group, 0, said, (size_t)len, fault);
     if (status == TERSE_OK && len > 0 && !*out)
-        status = trn_json_parse("run.json", said, (size_t)len, out, fault);
+        status = com_json_parse("run.json", said, (size_t)len, out, fault);
     free(said);
     return status;
 }
@@ -133,6 +117,6 @@ int train_request_complete(struct train_request *request)
 
 void train_request_free(struct train_request *request)
 {
-    trn_json_free(request->kept);
+    com_json_free(request->kept);
     request->kept = NULL;
 }

@@ -6,7 +6,7 @@
 
 #include <terse/terse.h>
 
-#include "option.h"
+#include "common/number.h"
 #include "say.h"
 
 #define MOST_SEED (1ull << 53) /* what JSON can carry */
@@ -77,7 +77,7 @@ static const struct option options[] = {
 /* A whole number in low..high into *out, or what the range is. */
 static int whole(const char *command, const char *name, uint64_t low, uint64_t high, uint64_t *out)
 {
-    if (option_count(optarg, low, high, out))
+    if (com_parse_count(optarg, low, high, out))
         return CLI_OK;
     return say_usage(command, "--%s: '%s' is not a whole number from %llu to %llu", name, optarg,
                      (unsigned long long)low, (unsigned long long)high);
@@ -94,7 +94,7 @@ static int small(const char *command, const char *name, uint64_t low, uint64_t h
 
 static int real(const char *command, const char *name, double low, double high, double *out)
 {
-    if (option_real(optarg, low, high, out))
+    if (com_parse_real(optarg, low, high, out))
         return CLI_OK;
     return say_usage(command, "--%s: '%s' is not a number from %g to %g", name, optarg, low, high);
 }

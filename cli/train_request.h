@@ -9,7 +9,7 @@
 struct train_request {
     struct trn_settings settings;
     const char *method; /* as given */
-    trn_json *kept;     /* run.json of the run that goes on, or NULL */
+    com_json *kept;     /* run.json of the run that goes on, or NULL */
     double lr;          /* -1: the method's */
     int json;
     int quiet;

@@ -109,7 +109,7 @@ static terse_status send_parcels(struct trn_worker *worker, struct parcel *parce
         parcel->bytes[r] = malloc(recv_len[r] + 1);
         recv_at[r] = parcel->bytes[r];
         if (!parcel->bytes[r])
-            status = trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+            status = com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     }
     send_at[0] = parcel->mine;
     send_len[0] = mine;
@@ -149,10 +149,10 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
     const uint32_t most = worker->run->workers * MAX_PARTS;
     struct trn_blob *const blobs = calloc(most, sizeof *blobs);
     struct name *const names = calloc(most, sizeof *names);
-    trn_json *const settings = trn_record_settings(worker);
+    com_json *const settings = trn_record_settings(worker);
     uint32_t count = 0;
     terse_status status =
-        blobs && names ? TERSE_OK : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+        blobs && names ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
         count += unpack(parcel, r, blobs + count, names + count);
     if (status == TERSE_OK)
@@ -162,7 +162,7 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
                        "%s/checkpoint-%llu.terse", folder, (unsigned long long)worker->step);
         status = trn_checkpoint_prune(folder, KEPT, &worker->fault);
     }
-    trn_json_free(settings);
+    com_json_free(settings);
     free(blobs);
     free(names);
     return status;
@@ -181,7 +181,7 @@ static terse_status agree(struct trn_worker *worker, terse_status mine)
         worker->fault = fault;
         return mine;
     }
-    return trn_fail(&worker->fault, (terse_status)status, "rank 0 could not write its checkpoint");
+    return com_fail(&worker->fault, (terse_status)status, "rank 0 could not write its checkpoint");
 }
 
 terse_status trn_worker_keep(struct trn_worker *worker)
@@ -199,7 +199,7 @@ terse_status trn_worker_keep(struct trn_worker *worker)
     parcel.len[worker->rank] = packed_len(worker, part, count);
     parcel.mine = malloc(parcel.len[worker->rank] + 1);
     if (!parcel.mine)
-        return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+        return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     pack(worker, part, count, parcel.mine);
     terse_status status = send_parcels(worker, &parcel);
     if (status == TERSE_OK)
@@ -216,7 +216,7 @@ static terse_status copy_part(struct trn_worker *worker, const struct trn_blob *
                               uint64_t len)
 {
     if (!blob || blob->len != len)
-        return trn_fail(&worker->fault, TERSE_MISMATCH,
+        return com_fail(&worker->fault, TERSE_MISMATCH,
                         "the checkpoint is of another training: a part of it is missing or of "
                         "another length");
     memcpy(out, blob->bytes, len);
@@ -234,7 +234,7 @@ static terse_status add_parts(struct trn_worker *worker, const char *name, uint3
         if (!blob)
             return TERSE_OK;
         if (blob->len != len)
-            return trn_fail(&worker->fault, TERSE_MISMATCH,
+            return com_fail(&worker->fault, TERSE_MISMATCH,
                             "the checkpoint is of another training: '%s' has another length", name);
         const float *const floats = blob->bytes;
         for (uint64_t i = 0; i < len / sizeof(float); i++)
@@ -295,9 +295,9 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     uint64_t count = 0;
     terse_state state;
     float *const statistics = trn_net_statistics(worker->net, &count);
-    (void)trn_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
+    (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
     if (old_workers == 0)
-        return trn_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
+        return com_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
     for (uint32_t i = 0;
@@ -310,10 +310,10 @@ terse_status trn_worker_restore(struct trn_worker *worker)
             statistics, count * sizeof(float));
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
-    const trn_json *const kept = trn_checkpoint_settings(checkpoint);
-    (void)trn_json_get_real(kept, "seconds", &worker->result.seconds);
-    (void)trn_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
-    (void)trn_json_get_u64(kept, "bytes_dense", &worker->result.bytes_dense);
+    const com_json *const kept = trn_checkpoint_settings(checkpoint);
+    (void)com_json_get_real(kept, "seconds", &worker->result.seconds);
+    (void)com_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
+    (void)com_json_get_u64(kept, "bytes_dense", &worker->result.bytes_dense);
     worker->step = trn_checkpoint_step(checkpoint); /* the method's own count leaves out skips */
     worker->result.steps = worker->step;
     tell_of_workers(worker, (uint32_t)old_workers);

@@ -12,11 +12,11 @@
 #define MAX_NGRAMS 128u /* and of a bag */
 #define BUCKETS 20000u  /* ids of hashed words and pairs */
 
-/* What the net is told about the data. Two models read text in two ways. */
+/* What the net is told about the data. */
 static void describe_input(struct trn_run *run)
 {
     const struct trn_about *const about = trn_data_about(run->data);
-    const int words = strcmp(run->settings->model, "bilstm") == 0;
+    const int words = trn_model_reads_words(run->settings->model);
     run->text = (struct trn_text){.tokens = words ? TRN_WORDS : TRN_NGRAMS,
                                   .buckets = BUCKETS,
                                   .max_len = words ? MAX_TOKENS : MAX_NGRAMS};
@@ -39,7 +39,7 @@ static void describe_input(struct trn_run *run)
 /* Settings that must be the same in the run that goes on. */
 static terse_status check_settings(const struct trn_run *run, terse_fault *fault)
 {
-    const trn_json *const kept = trn_checkpoint_settings(run->checkpoint);
+    const com_json *const kept = trn_checkpoint_settings(run->checkpoint);
     const struct trn_settings *const now = run->settings;
     const char *const texts[][3] = {{"model", now->model, NULL},
                                     {"data", now->data, NULL},
@@ -55,19 +55,19 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
     int augment = 0;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         const char *text = "";
-        if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
-            return trn_fail(fault, TERSE_MISMATCH, "the checkpoint has %s '%.80s', not '%.80s'",
+        if (!com_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
+            return com_fail(fault, TERSE_MISMATCH, "the checkpoint has %s '%.80s', not '%.80s'",
                             texts[i][0], text, texts[i][1]);
     }
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         uint64_t value = 0;
-        if (!trn_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value)
-            return trn_fail(fault, TERSE_MISMATCH, "the checkpoint has %s %llu, not %llu",
+        if (!com_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value)
+            return com_fail(fault, TERSE_MISMATCH, "the checkpoint has %s %llu, not %llu",
                             numbers[i].key, (unsigned long long)value,
                             (unsigned long long)numbers[i].value);
     }
-    if (!trn_json_get_flag(kept, "augment", &augment) || !augment != !now->augment)
-        return trn_fail(fault, TERSE_MISMATCH, "the checkpoint was made %s augment",
+    if (!com_json_get_flag(kept, "augment", &augment) || !augment != !now->augment)
+        return com_fail(fault, TERSE_MISMATCH, "the checkpoint was made %s augment",
                         augment ? "with" : "without");
     return TERSE_OK;
 }
@@ -84,17 +84,17 @@ static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse
     terse_fault heard = {.rank = -1};
     terse_status status = found;
     if (status == TERSE_OK && terse_group_rank(group) == 0)
-        status = trn_file_read(path, &bytes, &read, fault);
+        status = com_file_read(path, &bytes, &read, fault);
     len = read;
     terse_status told = terse_group_broadcast(group, 0, &len, sizeof len, &heard);
     if (told == TERSE_OK && !bytes)
         bytes = malloc(len + 1);
     if (told == TERSE_OK && !bytes)
-        told = trn_fail(&heard, TERSE_NO_MEMORY, "out of memory");
+        told = com_fail(&heard, TERSE_NO_MEMORY, "out of memory");
     if (told == TERSE_OK && len > 0)
         told = terse_group_broadcast(group, 0, bytes, (size_t)len, &heard);
     else if (told == TERSE_OK)
-        told = trn_fail(&heard, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
+        told = com_fail(&heard, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
     if (status == TERSE_OK && told != TERSE_OK) {
         status = told;
@@ -164,7 +164,7 @@ static terse_status run_threads(struct trn_run *run, struct trn_result *result, 
     terse_status status = workers ? terse_group_local(run->workers, seats) : TERSE_NO_MEMORY;
     if (status != TERSE_OK) {
         free(workers);
-        return trn_fail(fault, status, "cannot make a group of %u workers", run->workers);
+        return com_fail(fault, status, "cannot make a group of %u workers", run->workers);
     }
     for (uint32_t r = 0; r < run->workers; r++)
         workers[r] = (struct trn_worker){.run = run, .group = seats[r]};
@@ -174,7 +174,7 @@ static terse_status run_threads(struct trn_run *run, struct trn_result *result, 
     for (uint32_t r = started; r < run->workers; r++) {
         terse_group_destroy(workers[r].group);
         workers[r].group = NULL;
-        workers[r].status = trn_fail(&workers[r].fault, TERSE_NO_MEMORY, "cannot start a thread");
+        workers[r].status = com_fail(&workers[r].fault, TERSE_NO_MEMORY, "cannot start a thread");
     }
     for (uint32_t r = 0; r < started; r++)
         (void)pthread_join(threads[r], NULL);
@@ -213,7 +213,7 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
     struct trn_run run = {.settings = settings, .watch = watch, .workers = workers};
     *result = (struct trn_result){.workers = workers};
     if (workers > TERSE_MAX_LOCAL_WORKERS)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, at most %u", workers,
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, at most %u", workers,
                         TERSE_MAX_LOCAL_WORKERS);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
     run.order = (struct trn_order_options){

@@ -11,7 +11,7 @@
 
 #include <terse/terse.h>
 
-#include "files/json.h"
+#include "common/json.h"
 
 struct trn_settings {
     const char *model;
@@ -71,7 +71,7 @@ struct trn_watch {
     void *context;
     void (*note)(void *context, const char *text);
     /* One metrics line as it is appended to metrics.jsonl: kind step, evaluation or end. */
-    void (*line)(void *context, const trn_json *line);
+    void (*line)(void *context, const com_json *line);
     const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and end */
 };
 

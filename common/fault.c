@@ -1,4 +1,4 @@
-#include "files/fault.h"
+#include "common/fault.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@ static const char *tail(const char *file, const char **dots)
     return len > MOST_PATH ? file + (len - MOST_PATH) : file;
 }
 
-void trn_note(terse_fault *fault, const char *format, ...)
+void com_note(terse_fault *fault, const char *format, ...)
 {
     va_list arguments;
     if (!fault)
@@ -26,7 +26,7 @@ void trn_note(terse_fault *fault, const char *format, ...)
     va_end(arguments);
 }
 
-void trn_note_at(terse_fault *fault, const char *file, uint64_t offset, const char *format, ...)
+void com_note_at(terse_fault *fault, const char *file, uint64_t offset, const char *format, ...)
 {
     va_list arguments;
     char reason[sizeof fault->text];
@@ -37,23 +37,23 @@ void trn_note_at(terse_fault *fault, const char *file, uint64_t offset, const ch
     (void)vsnprintf(reason, sizeof reason, format, arguments);
     va_end(arguments);
     const char *name = tail(file, &dots);
-    trn_note(fault, "%s%s: byte %llu: %.*s", dots, name, (unsigned long long)offset,
+    com_note(fault, "%s%s: byte %llu: %.*s", dots, name, (unsigned long long)offset,
              (int)(sizeof fault->text - MOST_PATH - 32), reason);
     fault->offset = offset;
 }
 
-void trn_note_errno(terse_fault *fault, const char *what, const char *file, int number)
+void com_note_errno(terse_fault *fault, const char *what, const char *file, int number)
 {
     const char *dots;
     const char *name = tail(file, &dots);
-    trn_note(fault, "cannot %s '%s%s': %s", what, dots, name, strerror(number));
+    com_note(fault, "cannot %s '%s%s': %s", what, dots, name, strerror(number));
 }
 
-terse_status trn_errno_status(int number)
+terse_status com_errno_status(int number)
 {
     const int path[] = {ENOENT, EACCES, EISDIR, ENOTDIR, ENAMETOOLONG, EPERM, ELOOP, EROFS, ESPIPE};
     for (size_t i = 0; i < sizeof path / sizeof path[0]; i++)
         if (number == path[i])
-            return TRN_NO_FILE;
-    return TRN_BAD_DISK;
+            return COM_NO_FILE;
+    return COM_BAD_DISK;
 }

@@ -1,27 +1,28 @@
-#include "grid.h"
+#include "common/grid.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
+#include "common/text.h"
+#include "common/utf8.h"
 
 enum { BRAILLE = 0x2800, BRAILLE_LAST = 0x28FF };
 
-int rep_grid_make(struct rep_grid *grid, unsigned width, unsigned height, int ascii)
+int com_grid_make(struct com_grid *grid, unsigned width, unsigned height, int ascii)
 {
-    *grid = (struct rep_grid){.width = width, .height = height, .ascii = ascii};
+    *grid = (struct com_grid){.width = width, .height = height, .ascii = ascii};
     grid->cells = calloc((size_t)width * height + 1, sizeof *grid->cells);
     return grid->cells != NULL;
 }
 
-static uint32_t *cell_at(const struct rep_grid *grid, int x, int y)
+static uint32_t *cell_at(const struct com_grid *grid, int x, int y)
 {
     if (x < 0 || y < 0 || (unsigned)x >= grid->width || (unsigned)y >= grid->height)
         return NULL;
     return &grid->cells[(size_t)y * grid->width + (unsigned)x];
 }
 
-void rep_grid_put(struct rep_grid *grid, int x, int y, uint32_t code)
+void com_grid_put(struct com_grid *grid, int x, int y, uint32_t code)
 {
     uint32_t *cell = cell_at(grid, x, y);
     if (cell)
@@ -32,27 +33,22 @@ void rep_grid_put(struct rep_grid *grid, int x, int y, uint32_t code)
 static uint32_t next_code(const char **words)
 {
     const char *at = *words;
-    size_t len = rep_utf8_len(at);
-    uint32_t code = (unsigned char)at[0];
-    if (len > 1) {
-        code &= 0x7FU >> len;
-        for (size_t i = 1; i < len; i++)
-            code = code << 6 | ((unsigned char)at[i] & 0x3F);
-    }
+    size_t len = com_utf8_len(at);
+    const uint32_t code = com_utf8_code(at, len);
     *words += len == 0 ? 1 : len;
     int is_control = code < 0x20 || (code >= 0x7F && code < 0xA0);
     return len == 0 || is_control ? '?' : code;
 }
 
-void rep_grid_words(struct rep_grid *grid, int x, int y, const char *words)
+void com_grid_words(struct com_grid *grid, int x, int y, const char *words)
 {
     while (*words != '\0') {
         uint32_t code = next_code(&words);
-        rep_grid_put(grid, x++, y, grid->ascii && code > 0x7E ? '?' : code);
+        com_grid_put(grid, x++, y, grid->ascii && code > 0x7E ? '?' : code);
     }
 }
 
-unsigned rep_grid_width_of(const char *words, unsigned most)
+unsigned com_grid_width_of(const char *words, unsigned most)
 {
     unsigned width = 0;
     while (*words != '\0' && width < most) {
@@ -62,7 +58,7 @@ unsigned rep_grid_width_of(const char *words, unsigned most)
     return width;
 }
 
-int rep_grid_is_free(const struct rep_grid *grid, int x, int y, unsigned width)
+int com_grid_is_free(const struct com_grid *grid, int x, int y, unsigned width)
 {
     for (unsigned i = 0; i < width; i++) {
         const uint32_t *cell = cell_at(grid, x + (int)i, y);
@@ -72,24 +68,24 @@ int rep_grid_is_free(const struct rep_grid *grid, int x, int y, unsigned width)
     return 1;
 }
 
-unsigned rep_grid_dots_across(const struct rep_grid *grid, unsigned cells)
+unsigned com_grid_dots_across(const struct com_grid *grid, unsigned cells)
 {
     return grid->ascii ? cells : cells * 2;
 }
 
-unsigned rep_grid_dots_down(const struct rep_grid *grid, unsigned cells)
+unsigned com_grid_dots_down(const struct com_grid *grid, unsigned cells)
 {
     return grid->ascii ? cells : cells * 4;
 }
 
-void rep_grid_dot(struct rep_grid *grid, int x, int y, unsigned dot_x, unsigned dot_y)
+void com_grid_dot(struct com_grid *grid, int x, int y, unsigned dot_x, unsigned dot_y)
 {
     /* Unicode numbers the dots of a cell down the left column, then the right; the fourth row came
      * later. */
     static const unsigned char bits[4][2] = {
         {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     if (grid->ascii) {
-        rep_grid_put(grid, x + (int)dot_x, y + (int)dot_y, '*');
+        com_grid_put(grid, x + (int)dot_x, y + (int)dot_y, '*');
         return;
     }
     uint32_t *cell = cell_at(grid, x + (int)(dot_x / 2), y + (int)(dot_y / 4));
@@ -99,23 +95,16 @@ void rep_grid_dot(struct rep_grid *grid, int x, int y, unsigned dot_x, unsigned 
     }
 }
 
-static void add_code(struct rep_text *text, uint32_t code)
+static void add_code(struct com_text *text, uint32_t code)
 {
     char bytes[4];
-    size_t len = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    static const unsigned char lead[] = {0, 0x00, 0xC0, 0xE0, 0xF0};
-    for (size_t i = len; i-- > 1;) {
-        bytes[i] = (char)(0x80 | (code & 0x3F));
-        code >>= 6;
-    }
-    bytes[0] = (char)(lead[len] | code);
-    rep_text_add(text, bytes, len);
+    com_text_add(text, bytes, com_utf8_write(code, bytes));
 }
 
-char *rep_grid_text(struct rep_grid *grid)
+char *com_grid_text(struct com_grid *grid)
 {
-    struct rep_text text = {0};
-    rep_text_put(&text, "");
+    struct com_text text = {0};
+    com_text_put(&text, "");
     for (unsigned y = 0; y < grid->height; y++) {
         const uint32_t *row = grid->cells + (size_t)y * grid->width;
         unsigned width = grid->width;
@@ -123,7 +112,7 @@ char *rep_grid_text(struct rep_grid *grid)
             width--;
         for (unsigned x = 0; x < width; x++)
             add_code(&text, row[x] == 0 ? ' ' : row[x]);
-        rep_text_put(&text, "\n");
+        com_text_put(&text, "\n");
     }
     free(grid->cells);
     grid->cells = NULL;

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "files/file.h"
+#include "common/file.h"
 #include "support/support.h"
 
 struct test_folder {
