@@ -27,16 +27,10 @@ const struct command cmd_compare = {
         "Trains with each method on the same data, order and seed, prints one table and writes\n"
         "one page. It goes on where it stopped, and a member that has finished is not run\n"
         "again.\n\n"
-        "Options\n"
-        "  --methods LIST       specs, separated by ';'\n"
-        "  --seeds N            N runs of each, seeds Z, Z+1, ...; the table shows the spread\n"
-        "  --lr X               learning rate of methods whose spec has none\n" TRAIN_OPTIONS_HELP
-        "  --out DIR            a folder per member, and report.html; default runs/compare\n"
-        "  --checkpoint-every K steps; default at the end of a member\n"
-        "  --live PORT          watch it at http://127.0.0.1:PORT/\n"
-        "  --json               print JSON\n"
-        "  --ascii              draw without Unicode\n"
-        "  -q, --quiet          no progress\n\n"
+        "Options\n",
+    .options = compare_request_help,
+    .notes =
+        "\n"
         "With --target A the table also tells the seconds and bytes to reach it. A member whose\n"
         "loss is not finite is listed as diverged, and the others go on. Stopped by a\n"
         "signal it keeps what it has and ends with exit code 1: the same command goes on.\n\n"
@@ -216,7 +210,7 @@ static int compare(struct train_request *request, int speaks)
     int code = members_make(request, &members, &methods);
     const size_t count = methods * request->seeds;
     if (!speaks)
-        request->live_port = -1;
+        request->live_port = TRAIN_NOT_LIVE;
     if (code == CLI_OK)
         code = progress_start(request, &progress);
     for (size_t i = 0; i < count && code == CLI_OK; i++)
@@ -242,8 +236,6 @@ static int run(int argc, char **argv)
     int code = train_request_read(argc, argv, 1, &request);
     if (code != CLI_OK)
         return code;
-    if (!request.settings.out)
-        request.settings.out = "runs/compare";
     if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
         return say_error(CLI_REFUSED, "compare: %s", fault.text);
     code = train_request_complete(&request);
@@ -252,6 +244,7 @@ static int run(int argc, char **argv)
         code = compare(&request, !launched || terse_group_rank(request.settings.group) == 0);
     if (launched && code == CLI_OK)
         terse_group_destroy(request.settings.group);
+    train_request_free(&request);
     ranks_stop(code);
     return code;
 }

@@ -46,6 +46,12 @@ void command_print_help(const struct command *command)
     const char *plain = say_plain(stdout);
     printf("%sterse %s%s: %s\n\n", bold, command->name, plain, command->summary);
     printf("%sUsage%s\n  %s\n\n%s", bold, plain, command->usage, command->help);
+    if (!command->options)
+        return;
+    struct com_text options = {0};
+    command->options(&options);
+    printf("%s%s", options.failed ? "" : options.bytes, command->notes);
+    com_text_free(&options);
 }
 
 static void print_overview(void)

@@ -157,7 +157,7 @@ static int start_live(struct progress *progress)
 {
     const struct train_request *const request = progress->request;
     terse_fault fault = {0};
-    if (request->live_port < 0)
+    if (request->live_port == TRAIN_NOT_LIVE)
         return CLI_OK;
     if (rep_live_start(request->live_host, (uint16_t)request->live_port, &progress->live, &fault) !=
         TERSE_OK)

@@ -7,7 +7,8 @@
 
 #include "common/fault.h"
 
-/* Reads a regular file to its end; the caller frees *bytes (never NULL on success). */
+/* Reads a regular file to its end; the caller frees *bytes (never NULL on success), which have room
+ * for one byte more. */
 TERSE_CHECK terse_status com_file_read(const char *path, uint8_t **bytes, size_t *len,
                                        terse_fault *fault);
 /* The same for whatever can be read to an end: "-" is standard input, pipes and devices too. */

@@ -114,9 +114,50 @@ static void test_whole_numbers_are_exact_or_refused(void **state)
     }
 }
 
+static void test_text_that_is_no_utf8_stays_readable(void **state)
+{
+    com_json *const json = com_json_object();
+    com_json *const list = com_json_array();
+    const char *text = "";
+    char *printed;
+    (void)state;
+    com_json_put_text(json, "name", "\xC3\xA9 \xFF\xC0\x80 b");
+    com_json_append_u64(list, UINT64_MAX);
+    com_json_append_real(list, (double)INFINITY);
+    com_json_put(json, "list", list);
+    assert_true(com_json_get_text(json, "name", &text));
+    assert_string_equal(text, "\xC3\xA9 ?"
+                              "?"
+                              "? b");
+    assert_int_equal(com_json_count(list), 2);
+    assert_int_equal(com_json_print(json, 0, &printed, NULL), TERSE_OK);
+    assert_non_null(strstr(printed, "[18446744073709551615,null]"));
+    free(printed);
+    com_json_free(json);
+}
+
+static void test_kinds(void **state)
+{
+    com_json *const json = parse("[null,1.5,1e999,\"x\"]", NULL);
+    const com_json *item = com_json_first(json);
+    double real = 0;
+    (void)state;
+    assert_non_null(json);
+    assert_true(com_json_is_null(item) && !com_json_is_number(item));
+    item = com_json_next(item);
+    assert_true(com_json_is_number(item) && com_json_real(item, &real) && real == 1.5);
+    item = com_json_next(item);
+    assert_true(com_json_is_number(item) && !com_json_real(item, &real)); /* out of range */
+    item = com_json_next(item);
+    assert_true(!com_json_is_number(item) && !com_json_is_null(item));
+    com_json_free(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_that_is_no_utf8_stays_readable),
+        cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_written_then_read),
         cmocka_unit_test(test_a_lack_of_memory_is_remembered),
         cmocka_unit_test(test_what_is_not_json_is_refused),

@@ -77,14 +77,14 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
 /* ---- to rank 0 ---- */
 
 struct parcel {
-    uint64_t len[TERSE_MAX_LOCAL_WORKERS];
-    uint8_t *bytes[TERSE_MAX_LOCAL_WORKERS]; /* rank 0: of every worker */
+    uint64_t len[TERSE_MAX_WORKERS];
+    uint8_t *bytes[TERSE_MAX_WORKERS]; /* rank 0: of every worker */
     uint8_t *mine;
 };
 
 static void drop(struct parcel *parcel)
 {
-    for (size_t i = 0; i < TERSE_MAX_LOCAL_WORKERS; i++)
+    for (size_t i = 0; i < TERSE_MAX_WORKERS; i++)
         free(parcel->bytes[i]);
     free(parcel->mine);
 }
@@ -93,10 +93,10 @@ static void drop(struct parcel *parcel)
 static terse_status send_parcels(struct trn_worker *worker, struct parcel *parcel)
 {
     const uint32_t workers = worker->run->workers;
-    const void *send_at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    size_t send_len[TERSE_MAX_LOCAL_WORKERS] = {0};
-    void *recv_at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    size_t recv_len[TERSE_MAX_LOCAL_WORKERS] = {0};
+    const void *send_at[TERSE_MAX_WORKERS] = {NULL};
+    size_t send_len[TERSE_MAX_WORKERS] = {0};
+    void *recv_at[TERSE_MAX_WORKERS] = {NULL};
+    size_t recv_len[TERSE_MAX_WORKERS] = {0};
     const uint64_t mine = parcel->len[worker->rank];
     for (uint32_t r = 0; r < workers; r++) {
         recv_at[r] = &parcel->len[r];

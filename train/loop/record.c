@@ -8,6 +8,7 @@
 #include "files/events.h"
 #include "files/lines.h"
 #include "files/safetensors.h"
+#include "loop/options.h"
 #include "loop/worker.h"
 
 #define LINES 2000u /* of kind step in a run, about */
@@ -36,24 +37,14 @@ static const char *const station_names[TERSE_STATIONS] = {"memory",  "encode", "
 
 com_json *trn_record_settings(const struct trn_worker *worker)
 {
-    const struct trn_settings *const settings = worker->run->settings;
+    struct trn_settings settings = *worker->run->settings;
     com_json *const json = com_json_object();
+    settings.workers = worker->run->workers; /* of the group, where there is one */
+    settings.steps = worker->steps;          /* also where they follow from epochs */
     com_json_put_u64(json, "format", 1);
     com_json_put_text(json, "terse", terse_version());
-    com_json_put_text(json, "command", settings->command ? settings->command : "");
-    com_json_put_text(json, "method", settings->method);
-    com_json_put_text(json, "model", settings->model);
-    com_json_put_text(json, "data", settings->data);
-    com_json_put_text(json, "shard", settings->shard);
-    com_json_put_u64(json, "workers", worker->run->workers);
-    com_json_put_u64(json, "batch", settings->batch);
-    com_json_put_u64(json, "accumulate", settings->accumulate);
-    com_json_put_u64(json, "seed", settings->seed);
-    com_json_put_u64(json, "epochs", settings->epochs);
-    com_json_put_u64(json, "steps", worker->steps);
-    com_json_put_u64(json, "threads", settings->threads);
-    com_json_put_u64(json, "codec_threads", settings->codec_threads);
-    com_json_put_flag(json, "augment", settings->augment);
+    com_json_put_text(json, "command", settings.command ? settings.command : "");
+    trn_options_write(&settings, json);
     com_json_put_u64(json, "parameters", worker->count);
     com_json_put_real(json, "seconds", worker->result.seconds);
     com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
@@ -64,7 +55,6 @@ com_json *trn_record_settings(const struct trn_worker *worker)
 /* What run.json holds; as a line for those who watch it has a kind. */
 static com_json *describe_run(const struct trn_worker *worker)
 {
-    const struct trn_settings *const settings = worker->run->settings;
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *level = "";
     char libraries[200];
@@ -78,10 +68,6 @@ static com_json *describe_run(const struct trn_worker *worker)
         com_json_append(tensors, item);
     }
     (void)!terse_level(&level, NULL);
-    com_json_put_u64(json, "checkpoint_every", settings->checkpoint_every);
-    com_json_put_u64(json, "evaluate_every", settings->evaluate_every);
-    com_json_put_real(json, "target", settings->target);
-    com_json_put_real(json, "deadline", settings->deadline);
     com_json_put_text(json, "cpu_level", level);
     trn_net_libraries(libraries, sizeof libraries);
     com_json_put_text(json, "libraries", libraries);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/options.h"
 #include "loop/worker.h"
 
 #define MAX_TOKENS 64u  /* of a text that is read word by word */
@@ -40,36 +41,10 @@ static void describe_input(struct trn_run *run)
 static terse_status check_settings(const struct trn_run *run, terse_fault *fault)
 {
     const com_json *const kept = trn_checkpoint_settings(run->checkpoint);
-    const struct trn_settings *const now = run->settings;
-    const char *const texts[][3] = {{"model", now->model, NULL},
-                                    {"data", now->data, NULL},
-                                    {"method", now->method, NULL},
-                                    {"shard", now->shard, NULL}};
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {{"seed", now->seed},
-                   {"batch", now->batch},
-                   {"accumulate", now->accumulate},
-                   {"threads", now->threads}};
-    int augment = 0;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *text = "";
-        if (!com_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
-            return com_fail(fault, TERSE_MISMATCH, "the checkpoint has %s '%.80s', not '%.80s'",
-                            texts[i][0], text, texts[i][1]);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        uint64_t value = 0;
-        if (!com_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value)
-            return com_fail(fault, TERSE_MISMATCH, "the checkpoint has %s %llu, not %llu",
-                            numbers[i].key, (unsigned long long)value,
-                            (unsigned long long)numbers[i].value);
-    }
-    if (!com_json_get_flag(kept, "augment", &augment) || !augment != !now->augment)
-        return com_fail(fault, TERSE_MISMATCH, "the checkpoint was made %s augment",
-                        augment ? "with" : "without");
-    return TERSE_OK;
+    char how[200];
+    if (!trn_options_differ(run->settings, kept, TRN_RESUMED, how, sizeof how))
+        return TERSE_OK;
+    return com_fail(fault, TERSE_MISMATCH, "the checkpoint %s", how);
 }
 
 /* Rank 0 of a group of processes reads, the others hear: they need no common disk. `found` is how
@@ -210,11 +185,15 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
 {
     const uint32_t workers =
         settings->group ? terse_group_workers(settings->group) : settings->workers;
+    const uint32_t most = settings->group ? TERSE_MAX_WORKERS : TERSE_MAX_LOCAL_WORKERS;
     struct trn_run run = {.settings = settings, .watch = watch, .workers = workers};
     *result = (struct trn_result){.workers = workers};
-    if (workers > TERSE_MAX_LOCAL_WORKERS)
-        return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, at most %u", workers,
-                        TERSE_MAX_LOCAL_WORKERS);
+    if (workers > most)
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        settings->group ? "%u workers; at most %u processes are possible"
+                                        : "%u workers; at most %u threads are possible: ask for "
+                                          "fewer, or start processes with mpirun",
+                        workers, most);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
     run.order = (struct trn_order_options){
         .seed = settings->seed, .workers = workers, .batch = settings->batch, .drop_short = 1};
