@@ -60,7 +60,7 @@ int com_parse_real(const char *text, double low, double high, double *out)
 struct com_shown com_show_count(uint64_t count)
 {
     char digits[24];
-    struct com_shown shown;
+    struct com_shown shown = {""};
     const int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
     char *at = shown.text;
     for (int i = 0; i < len; i++) {
@@ -75,7 +75,7 @@ struct com_shown com_show_count(uint64_t count)
 struct com_shown com_show_bytes(double bytes)
 {
     static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    struct com_shown shown;
+    struct com_shown shown = {""};
     size_t unit = 0;
     while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
         bytes /= 1000;
@@ -88,7 +88,7 @@ struct com_shown com_show_bytes(double bytes)
 
 struct com_shown com_show_number(double value)
 {
-    struct com_shown shown;
+    struct com_shown shown = {""};
     const int whole = fabs(value) >= 999.5 && fabs(value) < 1e6;
     (void)snprintf(shown.text, sizeof shown.text, whole ? "%.0f" : "%.3g", value);
     return shown;
