@@ -18,7 +18,7 @@ struct bench {
     float *floats;
     float *scratch;
     size_t count;
-    double computed; /* seconds that the stations other than the group took */
+    double computed; /* seconds that the stages other than the group took */
 };
 
 static double seconds_now(void)
@@ -54,15 +54,15 @@ static uint64_t interface_bytes(const char *interface)
 
 static terse_status dense_step(struct bench *bench, terse_fault *fault)
 {
-    return terse_group_sum(bench->group, bench->floats, bench->count, bench->scratch, fault);
+    return terse_group_allreduce(bench->group, bench->floats, bench->count, bench->scratch, fault);
 }
 
 static terse_status exchange_step(struct bench *bench, terse_fault *fault)
 {
     terse_exchange_report report;
     const terse_status status = terse_exchange_run(bench->exchange, bench->floats, &report, fault);
-    for (int i = 0; i < TERSE_STATIONS && !status; i++)
-        if (i != TERSE_STATION_GROUP)
+    for (int i = 0; i < TERSE_STAGES && !status; i++)
+        if (i != TERSE_STAGE_GROUP)
             bench->computed += (double)report.nanoseconds[i] * 1e-9;
     return status;
 }
@@ -76,7 +76,7 @@ static const struct {
     {"dense", dense_step, NULL, NULL},
     {"vote", exchange_step, "sign", "vote"},
     {"scaled-sign", exchange_step, "scaled-sign", "shard"},
-    {"f32", exchange_step, "f32", "reduce"},
+    {"f32", exchange_step, "f32", "allreduce"},
 };
 
 static terse_status make_exchange(struct bench *bench, size_t which, terse_fault *fault)
@@ -144,7 +144,7 @@ static terse_status tell(struct bench *bench, const char *name, unsigned steps,
         len[r] = sizeof all[r];
     }
     if (!status)
-        status = terse_group_gather(bench->group, mine, sizeof *mine, at, len, fault);
+        status = terse_group_allgatherv(bench->group, mine, sizeof *mine, at, len, fault);
     for (uint32_t r = 0; r < workers && !status; r++) {
         computed += all[r].computed / workers / steps;
         said += (double)all[r].said / workers / steps;
@@ -170,8 +170,8 @@ static terse_status run(struct bench *bench, size_t which, unsigned steps, const
     if (status)
         return status;
     bench->floats = calloc(bench->count, sizeof *bench->floats);
-    bench->scratch =
-        calloc(terse_group_sum_scratch(bench->group, bench->count) + 1, sizeof *bench->scratch);
+    bench->scratch = calloc(terse_group_allreduce_scratch(bench->group, bench->count) + 1,
+                            sizeof *bench->scratch);
     status = bench->floats && bench->scratch ? TERSE_OK : TERSE_NO_MEMORY;
     if (!status)
         status = make_exchange(bench, which, fault);

@@ -43,8 +43,8 @@ class Case:
 
     def evaluated(self):
         """A context in which the model holds the weights to evaluate."""
-        deployed = getattr(self.optimizer, "deployed", None)
-        return deployed() if deployed else torch.no_grad()
+        eval_weights = getattr(self.optimizer, "eval_weights", None)
+        return eval_weights() if eval_weights else torch.no_grad()
 
 
 def sgd(model, rate=RATE):

@@ -46,7 +46,7 @@ void bench_buffers_destroy(struct bench_buffers *buffers);
 
 struct bench_job {
     const char *spec;
-    const char *level;
+    const char *kernels;
     uint32_t threads;
     uint64_t count;
     double seconds; /* to spend on the row, about */
@@ -99,8 +99,8 @@ void bench_note_busy(double share);
 void bench_progress(const struct bench_job *job); /* a line on a terminal */
 void bench_progress_done(void);
 
-/* Binds the kernel level; an exit code, and it has been said why. */
-int bench_set_level(const char *level);
+/* Binds the kernel set; an exit code, and it has been said why. */
+int bench_select_kernels(const char *kernels);
 
 void bench_print_heading(void);
 void bench_print_row(const struct bench_row *row);

@@ -20,7 +20,7 @@ static double less(double best, double seconds)
 static terse_status repeat(const terse_codec *codec, unsigned char *bytes, size_t cap,
                            const struct bench_buffers *buffers, struct bench_row *row)
 {
-    static const terse_draw draw = {0};
+    static const terse_rng_key key = {0};
     const unsigned char *payload = bytes + terse_frame_payload_at(codec, 0);
     size_t payload_len = (size_t)row->job.count * sizeof(float);
     size_t len;
@@ -31,7 +31,7 @@ static terse_status repeat(const terse_codec *codec, unsigned char *bytes, size_
 
     start = bench_now(&row->job);
     terse_status status =
-        terse_frame_seal(codec, 0, &draw, payload, payload_len, 0, bytes, cap, &len);
+        terse_frame_seal(codec, 0, &key, payload, payload_len, 0, bytes, cap, &len);
     row->encode.best = less(row->encode.best, bench_now(&row->job) - start);
     if (status != TERSE_OK)
         return status;

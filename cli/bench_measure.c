@@ -12,7 +12,7 @@
 #include "passes.h"
 #include "say.h"
 
-enum { MOST_ROUNDS = 2, LEAST_REPETITIONS = 4, MOST_REPETITIONS = 400, SEED = 1 };
+enum { MOST_PASSES = 2, LEAST_REPETITIONS = 4, MOST_REPETITIONS = 400, SEED = 1 };
 
 enum clock { READ, WRITE, UPDATE, ENCODE, DECODE, MOVE, TOUCH, CLOCKS };
 
@@ -22,11 +22,11 @@ struct stage {
     const struct bench_job *job;
     const struct bench_limit *limit;
     terse_codec *codec;
-    uint32_t rounds;
-    terse_draw draw;
-    unsigned char *payload[MOST_ROUNDS];
-    size_t cap[MOST_ROUNDS];
-    size_t len[MOST_ROUNDS];
+    uint32_t passes;
+    terse_rng_key key;
+    unsigned char *payload[MOST_PASSES];
+    size_t cap[MOST_PASSES];
+    size_t len[MOST_PASSES];
     uint32_t *touched; /* the elements that decoding changes: BENCH_BLOCK and BENCH_SPARSE */
     float *values;     /* by how much */
     size_t touched_count;
@@ -88,16 +88,16 @@ terse_status bench_layout(uint64_t count, terse_layout **out)
 static terse_status encode(struct stage *s)
 {
     terse_status status = TERSE_OK;
-    for (uint32_t round = 0; round < s->rounds && status == TERSE_OK; round++) {
+    for (uint32_t pass = 0; pass < s->passes && status == TERSE_OK; pass++) {
         status = s->limit->takes
-                     ? terse_codec_encode_take(s->codec, round, &s->draw, s->buffers->memory,
-                                               s->payload[round], s->cap[round], &s->len[round])
-                     : terse_codec_encode(s->codec, round, &s->draw, s->buffers->memory,
-                                          s->payload[round], s->cap[round], &s->len[round]);
-        /* A worker hears the aggregate of a round before it says the next: part of encoding. */
-        if (status == TERSE_OK && round + 1 < s->rounds) {
-            status = terse_codec_decode_add(s->codec, round, &s->draw, s->payload[round],
-                                            s->len[round], s->buffers->out, NULL);
+                     ? terse_codec_encode_take(s->codec, pass, &s->key, s->buffers->memory,
+                                               s->payload[pass], s->cap[pass], &s->len[pass])
+                     : terse_codec_encode(s->codec, pass, &s->key, s->buffers->memory,
+                                          s->payload[pass], s->cap[pass], &s->len[pass]);
+        /* A worker hears the aggregate of a pass before it says the next: part of encoding. */
+        if (status == TERSE_OK && pass + 1 < s->passes) {
+            status = terse_codec_decode_add(s->codec, pass, &s->key, s->payload[pass], s->len[pass],
+                                            s->buffers->out, NULL);
         }
     }
     return status;
@@ -105,8 +105,8 @@ static terse_status encode(struct stage *s)
 
 static terse_status decode(struct stage *s)
 {
-    uint32_t round = s->rounds - 1;
-    return terse_codec_decode_add(s->codec, round, &s->draw, s->payload[round], s->len[round],
+    uint32_t pass = s->passes - 1;
+    return terse_codec_decode_add(s->codec, pass, &s->key, s->payload[pass], s->len[pass],
                                   s->buffers->out, NULL);
 }
 
@@ -159,9 +159,9 @@ static terse_status warm_up(struct stage *s)
         status = encode(s);
         if (status == TERSE_OK)
             status = s->limit->reach == BENCH_WHOLE ? decode(s) : find_touched(s);
-        s->draw.step++;
+        s->key.step++;
     } while (status == TERSE_OK && s->limit->reach == BENCH_BLOCK && !is_one_run(s));
-    s->draw.step--;
+    s->key.step--;
     return status;
 }
 
@@ -260,8 +260,8 @@ static void fill_row(const struct stage *s, struct bench_row *row)
     row->read = summary(s, READ);
     row->write = summary(s, WRITE);
     row->update = summary(s, UPDATE);
-    for (uint32_t round = 0; round < s->rounds; round++)
-        row->payload_len += s->len[round];
+    for (uint32_t pass = 0; pass < s->passes; pass++)
+        row->payload_len += s->len[pass];
     double dense = (double)s->job->count * sizeof(float);
     double share = (double)row->payload_len / dense;
     double touch = summary(s, TOUCH).best;
@@ -287,16 +287,16 @@ static terse_status make_stage(struct stage *s, terse_fault *fault)
         return status;
     terse_codec_about about;
     terse_codec_describe(s->codec, &about);
-    s->rounds = about.rounds;
+    s->passes = about.passes;
     s->limit = bench_limit_of(about.name);
-    if (!s->limit || s->rounds > MOST_ROUNDS) {
+    if (!s->limit || s->passes > MOST_PASSES) {
         snprintf(fault->text, sizeof fault->text, "the table of limits does not know this codec");
         return TERSE_UNSUPPORTED;
     }
-    for (uint32_t round = 0; round < s->rounds; round++) {
-        s->cap[round] = terse_codec_payload_bound(s->codec, round);
-        s->payload[round] = malloc(s->cap[round] + 1);
-        status = !s->payload[round] ? TERSE_NO_MEMORY : status;
+    for (uint32_t pass = 0; pass < s->passes; pass++) {
+        s->cap[pass] = terse_codec_payload_bound(s->codec, pass);
+        s->payload[pass] = malloc(s->cap[pass] + 1);
+        status = !s->payload[pass] ? TERSE_NO_MEMORY : status;
     }
     for (int i = 0; i < CLOCKS; i++) {
         s->samples[i] = calloc(MOST_REPETITIONS, sizeof(double));
@@ -309,8 +309,8 @@ static void destroy_stage(struct stage *s)
 {
     for (int i = 0; i < CLOCKS; i++)
         free(s->samples[i]);
-    for (int round = 0; round < MOST_ROUNDS; round++)
-        free(s->payload[round]);
+    for (int pass = 0; pass < MOST_PASSES; pass++)
+        free(s->payload[pass]);
     free(s->touched);
     free(s->values);
     terse_codec_destroy(s->codec);
@@ -319,7 +319,7 @@ static void destroy_stage(struct stage *s)
 int bench_measure(const struct bench_buffers *buffers, const struct bench_job *job,
                   struct bench_row *out)
 {
-    struct stage stage = {.buffers = buffers, .job = job, .draw = {.seed = SEED}};
+    struct stage stage = {.buffers = buffers, .job = job, .key = {.seed = SEED}};
     terse_fault fault = {0};
     terse_status status = make_stage(&stage, &fault);
     if (status == TERSE_OK)
@@ -341,13 +341,13 @@ int bench_measure(const struct bench_buffers *buffers, const struct bench_job *j
     return CLI_OK;
 }
 
-int bench_set_level(const char *level)
+int bench_select_kernels(const char *kernels)
 {
     terse_fault fault = {0};
-    terse_status status = terse_level_set(level, &fault);
+    terse_status status = terse_kernel_set_select(kernels, &fault);
     if (status == TERSE_OK)
         return CLI_OK;
-    say_error(CLI_USAGE, "level '%s': %s", level,
+    say_error(CLI_USAGE, "kernels '%s': %s", kernels,
               fault.text[0] != '\0' ? fault.text : terse_status_text(status));
     return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;
 }

@@ -5,7 +5,7 @@
 #include "method_bytes.h"
 
 /* g gradient, x weights, m and v moments, e memory, e' the owner's memory, w the point, X the full
- * weights of an owner. Stations stand apart by "|", passes of one station by ";". The first R g is
+ * weights of an owner. Stages stand apart by "|", passes of one stage by ";". The first R g is
  * the check that all is finite, before anything changes. Codecs as `terse bench codecs` has them.
  */
 #define GRID(name)                                                                        \
@@ -61,20 +61,20 @@ const struct method_limit method_limits[] = {
 };
 const size_t method_limit_count = sizeof method_limits / sizeof method_limits[0];
 
-/* Parameters that add or take away a pass: they must be zero where the default is, and only there.
+/* Options that add or take away a pass: they must be zero where the default is, and only there.
  * every counts from 1. */
 static const char *const deciding[] = {"momentum", "beta", "wd", "clip", "warmup", "min"};
 
-static const char *changed_parameter(const char *complete, int index, uint32_t param_count)
+static const char *changed_option(const char *complete, int index, uint32_t option_count)
 {
-    for (uint32_t i = 0; i < param_count; i++) {
-        terse_param param;
-        if (terse_method_param((uint32_t)index, i, &param) != TERSE_OK)
+    for (uint32_t i = 0; i < option_count; i++) {
+        terse_option option;
+        if (terse_method_option((uint32_t)index, i, &option) != TERSE_OK)
             continue;
-        double value = method_spec_value(complete, param.name, 0);
+        double value = method_spec_value(complete, option.name, 0);
         for (size_t j = 0; j < sizeof deciding / sizeof deciding[0]; j++) {
-            int initially_zero = strcmp(param.initial, "0") == 0;
-            if (strcmp(param.name, deciding[j]) == 0 && (value == 0) != initially_zero)
+            int initially_zero = strcmp(option.initial, "0") == 0;
+            if (strcmp(option.name, deciding[j]) == 0 && (value == 0) != initially_zero)
                 return deciding[j];
         }
     }
@@ -89,11 +89,11 @@ const struct method_limit *method_limit_of(const char *complete, const char **wh
     *why = "the table of limits does not know this method";
     if (index < 0)
         return NULL;
-    const char *changed = changed_parameter(complete, index, about.param_count);
-    if (changed || strstr(complete, ":combine=") || strstr(complete, ":memory=") ||
+    const char *changed = changed_option(complete, index, about.option_count);
+    if (changed || strstr(complete, ":combine=") || strstr(complete, ":feedback=") ||
         strstr(complete, ":plain=")) {
         snprintf(reason, sizeof reason, "%s makes other passes of it than the table of limits has",
-                 changed ? changed : "another station");
+                 changed ? changed : "another stage");
         *why = reason;
         return NULL;
     }

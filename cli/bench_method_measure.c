@@ -23,7 +23,7 @@ struct stage {
     terse_method *method;
     terse_method_report report;
     uint64_t step;
-    double station_seconds[TERSE_STATIONS];
+    double stage_seconds[TERSE_STAGES];
     uint32_t *touched; /* sorted, at random: what a sparse payload changes */
     float *values;     /* and by how much; a block is moved here */
     size_t touched_count;
@@ -39,13 +39,13 @@ static terse_status step(struct stage *s, terse_fault *fault)
     return terse_method_step(s->method, s->buffers->gradient + shift, &s->report, fault);
 }
 
-/* Of every station the fastest time: other processes lengthen now this one, now that. */
+/* Of every stage the fastest time: other processes lengthen now this one, now that. */
 static void keep_fastest(struct stage *s)
 {
-    for (int i = 0; i < TERSE_STATIONS; i++) {
+    for (int i = 0; i < TERSE_STAGES; i++) {
         double seconds = 1e-9 * (double)s->report.exchange.nanoseconds[i];
-        if (s->repetitions == 0 || seconds < s->station_seconds[i])
-            s->station_seconds[i] = seconds;
+        if (s->repetitions == 0 || seconds < s->stage_seconds[i])
+            s->stage_seconds[i] = seconds;
     }
 }
 
@@ -166,7 +166,7 @@ static void fill_row(struct stage *s, struct method_row *row)
     row->read = time[READ];
     row->write = time[WRITE];
     row->update = time[UPDATE];
-    memcpy(row->station_seconds, s->station_seconds, sizeof row->station_seconds);
+    memcpy(row->stage_seconds, s->stage_seconds, sizeof row->stage_seconds);
     double there = time[WRITE].best + time[READ].best; /* of a vector said and heard */
     double said = row->payload_bits / 32;
     double back = (method_spec_value(complete, "kx", 0) + 2) / 32;

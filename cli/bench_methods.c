@@ -24,24 +24,25 @@ struct report {
     double cpu_share;
 };
 
-static const char *const station_names[TERSE_STATIONS] = {
-    [TERSE_STATION_MEMORY] = "memory",   [TERSE_STATION_ENCODE] = "encode",
-    [TERSE_STATION_WIRE] = "wire",       [TERSE_STATION_GROUP] = "group",
-    [TERSE_STATION_COMBINE] = "combine", [TERSE_STATION_DECODE] = "decode",
-    [TERSE_STATION_UPDATE] = "update",
+static const char *const stage_names[TERSE_STAGES] = {
+    [TERSE_STAGE_DIRECTION] = "direction", [TERSE_STAGE_ENCODE] = "encode",
+    [TERSE_STAGE_WIRE] = "wire",           [TERSE_STAGE_GROUP] = "group",
+    [TERSE_STAGE_COMBINE] = "combine",     [TERSE_STAGE_DECODE] = "decode",
+    [TERSE_STAGE_UPDATE] = "update",
 };
 
 /* ---- as text ---- */
 
 static void print_heading(void)
 {
-    printf("%s%-12s %-6s %3s %11s %7s | %9s %9s %7s | %s%s\n", say_bold(stdout), "method", "level",
-           "thr", "floats", "bits", "step ms", "limit ms", "x limit", "limit", say_plain(stdout));
+    printf("%s%-12s %-6s %3s %11s %7s | %9s %9s %7s | %s%s\n", say_bold(stdout), "method",
+           "kernels", "thr", "floats", "bits", "step ms", "limit ms", "x limit", "limit",
+           say_plain(stdout));
 }
 
 static void print_row(const struct method_row *row)
 {
-    printf("%-12s %-6s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.level,
+    printf("%-12s %-6s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.kernels,
            row->job.threads, com_show_count(row->job.count).text, row->payload_bits,
            1e3 * row->step.best, 1e3 * row->limit_seconds, row->step.best / row->limit_seconds,
            row->limit->text);
@@ -55,7 +56,8 @@ static const struct method_row *row_beside(const struct report *report, const ch
     for (size_t i = 0; i < report->row_count; i++) {
         const struct method_row *row = &report->rows[i];
         if (strcmp(row->job.spec, name) == 0 && row->job.count == like->job.count &&
-            row->job.threads == like->job.threads && strcmp(row->job.level, like->job.level) == 0)
+            row->job.threads == like->job.threads &&
+            strcmp(row->job.kernels, like->job.kernels) == 0)
             return row;
     }
     return NULL;
@@ -68,14 +70,14 @@ static void print_legend(const struct report *report)
         const struct method_row *plain = row_beside(report, "topk", row);
         if (strcmp(row->job.spec, "regtopk") == 0 && plain) {
             printf("\nregtopk takes %.3f times the step of topk (%s, %u threads, %s floats).\n",
-                   row->step.best / plain->step.best, row->job.level, row->job.threads,
+                   row->step.best / plain->step.best, row->job.kernels, row->job.threads,
                    com_show_count(row->job.count).text);
         }
     }
-    fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stations,\n"
+    fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stages,\n"
           "each made once, measured in the same run between the steps. R reads a vector, W writes\n"
           "it, RW reads and writes it; `,` passes made together, `;` one after the other, `|`\n"
-          "another station. g gradient, x weights, m and v moments, e memory, e' the owner's, w\n"
+          "another stage. g gradient, x weights, m and v moments, e memory, e' the owner's, w\n"
           "the point, X the owner's weights in full; codes, halves, payload: those bytes. The\n"
           "first R g is the check that all is finite. With one worker that is the owner of all;\n"
           "of K, each owns a part in K. x limit: step over limit, both the fastest of the\n"
@@ -92,7 +94,7 @@ static com_json *row_json(const struct report *report, const struct method_row *
     com_json_put_text(object, "method", row->job.spec);
     com_json_put_text(object, "name", row->name);
     com_json_put_text(object, "spec", row->full);
-    com_json_put_text(object, "level", row->job.level);
+    com_json_put_text(object, "kernels", row->job.kernels);
     com_json_put_u64(object, "threads", row->job.threads);
     com_json_put_u64(object, "count", row->job.count);
     com_json_put_u64(object, "workers", 1);
@@ -107,10 +109,10 @@ static com_json *row_json(const struct report *report, const struct method_row *
     com_json_put_real(object, "read_seconds", row->read.best);
     com_json_put_real(object, "write_seconds", row->write.best);
     com_json_put_real(object, "update_seconds", row->update.best);
-    com_json *stations = com_json_object();
-    for (int i = 0; i < TERSE_STATIONS; i++)
-        com_json_put_real(stations, station_names[i], row->station_seconds[i]);
-    com_json_put(object, "station_seconds", stations);
+    com_json *stages = com_json_object();
+    for (int i = 0; i < TERSE_STAGES; i++)
+        com_json_put_real(stages, stage_names[i], row->stage_seconds[i]);
+    com_json_put(object, "stage_seconds", stages);
     const struct method_row *plain = row_beside(report, "topk", row);
     if (strcmp(row->name, "regtopk") == 0 && plain)
         com_json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
@@ -153,10 +155,11 @@ static int measure_methods(const struct bench_request *request,
     return code;
 }
 
-static int measure_level(const struct bench_request *request, const struct method_buffers *buffers,
-                         struct bench_job *job, struct report *report)
+static int measure_kernels(const struct bench_request *request,
+                           const struct method_buffers *buffers, struct bench_job *job,
+                           struct report *report)
 {
-    int code = bench_set_level(job->level);
+    int code = bench_select_kernels(job->kernels);
     for (size_t t = 0; t < request->threads_count && code == CLI_OK; t++) {
         job->threads = (uint32_t)request->threads[t];
         code = measure_methods(request, buffers, job, report);
@@ -176,9 +179,9 @@ static int measure_all(const struct bench_request *request, const struct method_
         struct bench_job job = {.count = request->counts[n],
                                 .seconds = request->seconds,
                                 .wall = request->threads_count > 1};
-        for (size_t l = 0; l < request->levels.count && code == CLI_OK; l++) {
-            job.level = request->levels.items[l];
-            code = measure_level(request, buffers, &job, report);
+        for (size_t l = 0; l < request->kernels.count && code == CLI_OK; l++) {
+            job.kernels = request->kernels.items[l];
+            code = measure_kernels(request, buffers, &job, report);
         }
     }
     report->cpu_share = (machine_cpu_seconds() - cpu_start) / (machine_seconds() - start);
@@ -215,7 +218,7 @@ static void name_all(struct bench_request *request)
 static int measure_and_print(const struct bench_request *request,
                              const struct method_buffers *buffers)
 {
-    size_t most = request->count_count * request->levels.count * request->threads_count *
+    size_t most = request->count_count * request->kernels.count * request->threads_count *
                   request->items.count;
     struct report report = {.rows = calloc(most, sizeof *report.rows)};
     if (!report.rows)
@@ -237,7 +240,7 @@ int bench_methods(struct bench_request *request)
     struct method_buffers buffers = {0};
     if (request->items.count == 0)
         name_all(request);
-    int code = bench_request_levels(request);
+    int code = bench_request_kernels(request);
     if (code == CLI_OK)
         code = bench_request_fit(request, &largest);
     if (code == CLI_OK)

@@ -9,8 +9,8 @@ extern const struct bench_kind bench_methods_kind;
 
 int bench_methods(struct bench_request *request);
 
-/* The memory limit of a method with one worker: the passes of its stations, each made once and all
- * that a station does in it. What one station has written another must read again: between
+/* The memory limit of a method with one worker: the passes of its stages, each made once and all
+ * that a stage does in it. What one stage has written another must read again: between
  * encoding and updating the weights lies the agreement of all workers. */
 struct method_limit {
     const char *method;
@@ -28,7 +28,7 @@ struct method_limit {
 extern const struct method_limit method_limits[];
 extern const size_t method_limit_count;
 
-/* Of a complete spec. NULL, with the reason, where a parameter makes other passes of it. */
+/* Of a complete spec. NULL, with the reason, where an option makes other passes of it. */
 const struct method_limit *method_limit_of(const char *complete, const char **why);
 
 /* Buffers for the largest size of a run, made once. */
@@ -53,7 +53,7 @@ struct method_row {
     struct bench_time write;
     struct bench_time update;
     double limit_seconds;
-    double station_seconds[TERSE_STATIONS]; /* the fastest of each, by the clock on the wall */
+    double stage_seconds[TERSE_STAGES]; /* the fastest of each, by the clock on the wall */
 };
 
 /* Exit codes (say.h), with what is wrong on standard error. */

@@ -27,7 +27,7 @@ void bench_note_busy(double share)
 void bench_progress(const struct bench_job *job)
 {
     if (isatty(STDERR_FILENO)) {
-        fprintf(stderr, "\r\033[K%s, %s, %s floats, %u threads\r", job->spec, job->level,
+        fprintf(stderr, "\r\033[K%s, %s, %s floats, %u threads\r", job->spec, job->kernels,
                 com_show_count(job->count).text, job->threads);
     }
 }
@@ -41,7 +41,7 @@ void bench_progress_done(void)
 void bench_print_heading(void)
 {
     printf("%s%-20s %-6s %3s %11s %9s | %9s %6s %7s  %-13s | %9s %6s %7s  %-21s | %6s%s\n",
-           say_bold(stdout), "codec", "level", "thr", "floats", "payload", "encode ms", "GB/s",
+           say_bold(stdout), "codec", "kernels", "thr", "floats", "payload", "encode ms", "GB/s",
            "x limit", "limit", "decode ms", "GB/s", "x limit", "limit", "R GB/s",
            say_plain(stdout));
 }
@@ -50,7 +50,7 @@ void bench_print_row(const struct bench_row *row)
 {
     printf(
         "%-20s %-6s %3u %11s %9s | %9.3f %6.2f %7.2f  %-13s | %9.3f %6.2f %7.2f  %-21s | %6.2f\n",
-        row->job.spec, row->job.level, row->job.threads, com_show_count(row->job.count).text,
+        row->job.spec, row->job.kernels, row->job.threads, com_show_count(row->job.count).text,
         com_show_bytes((double)row->payload_len).text, 1e3 * row->encode.best,
         gb_per_second(row, row->encode.best), row->encode.best / row->encode_limit,
         row->limit->encode, 1e3 * row->decode.best, gb_per_second(row, row->decode.best),
@@ -62,7 +62,7 @@ void bench_print_row(const struct bench_row *row)
 static int same_but_threads(const struct bench_row *one, const struct bench_row *other)
 {
     return one->job.count == other->job.count && strcmp(one->job.spec, other->job.spec) == 0 &&
-           strcmp(one->job.level, other->job.level) == 0;
+           strcmp(one->job.kernels, other->job.kernels) == 0;
 }
 
 /* One line per row with more threads than another row that is otherwise the same. */
@@ -77,11 +77,11 @@ void bench_print_scaling(const struct bench_row *rows, size_t row_count)
                 continue;
             if (!heading++) {
                 printf("\n%s%-20s %-6s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
-                       "times faster", "level", "floats", "reading alone", "encode", "decode",
+                       "times faster", "kernels", "floats", "reading alone", "encode", "decode",
                        say_plain(stdout));
             }
             printf("%-20s %-6s %11s  1 to %-2u  %-19.2f %7.2f %7.2f\n", one->job.spec,
-                   one->job.level, com_show_count(one->job.count).text, more->job.threads,
+                   one->job.kernels, com_show_count(one->job.count).text, more->job.threads,
                    one->read.best / more->read.best, one->encode.best / more->encode.best,
                    one->decode.best / more->decode.best);
         }
@@ -110,7 +110,7 @@ com_json *bench_row_json(const struct bench_row *row)
     com_json_put_text(object, "codec", row->job.spec);
     com_json_put_text(object, "name", row->name);
     com_json_put_text(object, "spec", row->full);
-    com_json_put_text(object, "level", row->job.level);
+    com_json_put_text(object, "kernels", row->job.kernels);
     com_json_put_u64(object, "threads", row->job.threads);
     com_json_put_u64(object, "count", row->job.count);
     com_json_put_u64(object, "payload_bytes", row->payload_len);

@@ -63,7 +63,7 @@ static int add_value(struct bench_request *request, int letter, const char *valu
                           TERSE_MAX_TENSOR_COUNT);
     case 't':
         return number_add(request->threads, &request->threads_count, "threads", value, 1, 1024);
-    case 'l': return list_add(&request->levels, value);
+    case 'l': return list_add(&request->kernels, value);
     default: return list_add(&request->items, value);
     }
 }
@@ -112,7 +112,7 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
         {request->kind->option, required_argument, NULL, 'c'},
         {"count", required_argument, NULL, 'n'},
         {"threads", required_argument, NULL, 't'},
-        {"level", required_argument, NULL, 'l'},
+        {"kernels", required_argument, NULL, 'l'},
         {"seconds", required_argument, NULL, 's'},
         {"quick", no_argument, NULL, 'q'},
         {"json", no_argument, NULL, 'j'},
@@ -149,21 +149,21 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
     return CLI_OK;
 }
 
-int bench_request_levels(struct bench_request *request)
+int bench_request_kernels(struct bench_request *request)
 {
     const char *in_use;
     terse_fault fault = {0};
-    terse_status status = terse_level(&in_use, &fault);
+    terse_status status = terse_kernel_set_name(&in_use, &fault);
     if (status != TERSE_OK)
         return say_status("kernels", status, &fault);
-    if (request->levels.count == 0)
-        return list_add(&request->levels, in_use);
-    if (request->levels.count == 1 && strcmp(request->levels.items[0], "all") == 0) {
-        request->levels.count = 0;
-        terse_level_about about;
-        for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++)
+    if (request->kernels.count == 0)
+        return list_add(&request->kernels, in_use);
+    if (request->kernels.count == 1 && strcmp(request->kernels.items[0], "all") == 0) {
+        request->kernels.count = 0;
+        terse_kernel_set_about about;
+        for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++)
             if (about.supported)
-                request->levels.items[request->levels.count++] = about.name;
+                request->kernels.items[request->kernels.count++] = about.name;
     }
     return CLI_OK;
 }

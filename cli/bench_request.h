@@ -26,7 +26,7 @@ extern const struct bench_kind bench_codecs_kind;
 struct bench_request {
     const struct bench_kind *kind;
     struct list items; /* specs; empty: all */
-    struct list levels;
+    struct list kernels;
     uint64_t counts[LONGEST_LIST];
     size_t count_count;
     uint64_t threads[LONGEST_LIST];
@@ -38,8 +38,8 @@ struct bench_request {
 /* Each returns an exit code and says what is wrong. `kind` is set before. */
 int bench_request_read(struct bench_request *request, int argc, char **argv);
 
-/* No level given: the one in use. "all": every level that this CPU has. */
-int bench_request_levels(struct bench_request *request);
+/* No kernel set given: the one in use. "all": every kernel set that this CPU has. */
+int bench_request_kernels(struct bench_request *request);
 
 /* Leaves out, with a note, sizes that do not fit into memory; tells the largest that does. */
 int bench_request_fit(struct bench_request *request, uint64_t *largest);

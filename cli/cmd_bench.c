@@ -29,17 +29,17 @@ const struct command cmd_bench = {
         "  --count N ...      sizes in floats (64k, 25M); default 65536 (fits the second cache),\n"
         "                     25M and 100M for codecs, 25M for methods\n"
         "  --threads N ...    default 1; with several, a table of scaling follows\n"
-        "  --level L ...      kernel levels, or 'all'; default the one in use (`terse info`)\n"
+        "  --kernels SET ...  kernel sets, or 'all'; default the one in use (`terse info`)\n"
         "  --seconds S        time for each row; default 1.5\n"
         "  --quick            65536 and 4M floats, methods 65536, a tenth of a second each: a\n"
         "                     look, no measurement\n"
         "  --json             print {\"rows\": [...]}\n\n"
-        "A list may be given as `--count 64k 25M`; numbers and levels also as `--count "
+        "A list may be given as `--count 64k 25M`; numbers and kernel sets also as `--count "
         "64k,25M`.\n\n"
         "Examples\n"
         "  terse bench codecs --count 25M\n"
         "  terse bench codecs --codec topk:keep=0.01 topk:keep=0.001 --threads 1 2\n"
-        "  terse bench codecs --level all --quick --json\n"
+        "  terse bench codecs --kernels all --quick --json\n"
         "  terse bench methods --method topk regtopk def:ratio=256\n",
     .run = run,
 };
@@ -80,10 +80,10 @@ static int measure_frame(const struct bench_request *request, const struct bench
     return code;
 }
 
-static int measure_level(const struct bench_request *request, const struct bench_buffers *buffers,
-                         struct bench_job *job, struct report *report)
+static int measure_kernels(const struct bench_request *request, const struct bench_buffers *buffers,
+                           struct bench_job *job, struct report *report)
 {
-    int code = bench_set_level(job->level);
+    int code = bench_select_kernels(job->kernels);
     for (size_t t = 0; t < request->threads_count && code == CLI_OK; t++) {
         job->threads = (uint32_t)request->threads[t];
         code = measure_codecs(request, buffers, job, report);
@@ -103,12 +103,12 @@ static int measure_all(const struct bench_request *request, const struct bench_b
         struct bench_job job = {.count = request->counts[n],
                                 .seconds = request->seconds,
                                 .wall = request->threads_count > 1};
-        for (size_t l = 0; l < request->levels.count && code == CLI_OK; l++) {
-            job.level = request->levels.items[l];
-            code = measure_level(request, buffers, &job, report);
+        for (size_t l = 0; l < request->kernels.count && code == CLI_OK; l++) {
+            job.kernels = request->kernels.items[l];
+            code = measure_kernels(request, buffers, &job, report);
         }
         if (code == CLI_OK) {
-            job.level = "-"; /* xxHash has levels of its own */
+            job.kernels = "-"; /* xxHash has kernel sets of its own */
             job.threads = 1;
             code = measure_frame(request, buffers, &job, report);
         }
@@ -143,7 +143,7 @@ static int print_json(const struct report *report)
 static int bench_codecs(struct bench_request *request)
 {
     uint64_t largest;
-    int code = bench_request_levels(request);
+    int code = bench_request_kernels(request);
     if (code == CLI_OK)
         code = bench_request_fit(request, &largest);
     struct bench_buffers buffers = {0};
@@ -151,7 +151,7 @@ static int bench_codecs(struct bench_request *request)
         code = bench_buffers_create(&buffers, largest);
     if (code != CLI_OK)
         return code;
-    size_t most = request->count_count * request->levels.count * request->threads_count *
+    size_t most = request->count_count * request->kernels.count * request->threads_count *
                   request->items.count;
     struct report report = {0};
     report.rows = calloc(most, sizeof *report.rows);

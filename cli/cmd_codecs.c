@@ -16,7 +16,7 @@ static int run(int argc, char **argv);
 
 const struct command cmd_codecs = {
     .name = "codecs",
-    .summary = "list the codecs, or one with its parameters",
+    .summary = "list the codecs, or one with its options",
     .usage = "terse codecs [NAME | SPEC] [--json]",
     .help = "A codec is named by a SPEC: NAME, or NAME:key=value,key=value.\n\n"
             "Options\n"
@@ -53,7 +53,7 @@ static void join_traits(uint32_t bits, char *out, size_t cap)
             at += (size_t)snprintf(out + at, cap - at, "%s%s", at == 0 ? "" : " ", traits[i].name);
 }
 
-/* A codec of this spec and its payload bits per element, all rounds, for the sample tensor. */
+/* A codec of this spec and its payload bits per element, all passes, for the sample tensor. */
 static terse_status sample(const char *spec, terse_codec **codec, double *bits, terse_fault *fault)
 {
     static const uint64_t dims[2] = {SAMPLE_ROWS, SAMPLE_COLS};
@@ -70,8 +70,8 @@ static terse_status sample(const char *spec, terse_codec **codec, double *bits, 
     terse_codec_about about;
     terse_codec_describe(*codec, &about);
     double bytes = 0;
-    for (uint32_t round = 0; round < about.rounds; round++)
-        bytes += (double)terse_codec_payload_bound(*codec, round);
+    for (uint32_t pass = 0; pass < about.passes; pass++)
+        bytes += (double)terse_codec_payload_bound(*codec, pass);
     *bits = 8 * bytes / (SAMPLE_ROWS * SAMPLE_COLS);
     return TERSE_OK;
 }
@@ -84,7 +84,7 @@ static com_json *to_json(const terse_codec *codec, double bits)
     com_json_put_text(object, "name", about.name);
     com_json_put_u64(object, "wire_id", about.wire_id);
     com_json_put_text(object, "summary", about.summary);
-    com_json_put_u64(object, "rounds", about.rounds);
+    com_json_put_u64(object, "passes", about.passes);
     com_json_put_text(object, "spec", terse_codec_spec(codec));
     com_json_put_real(object, "bits_per_element", bits);
     com_json *names = com_json_array();
@@ -92,16 +92,16 @@ static com_json *to_json(const terse_codec *codec, double bits)
         if (about.traits & traits[i].bit)
             com_json_append_text(names, traits[i].name);
     com_json_put(object, "traits", names);
-    com_json *params = com_json_array();
-    for (uint32_t i = 0; i < about.param_count; i++) {
-        com_json *param = com_json_object();
-        com_json_put_text(param, "name", about.params[i].name);
-        com_json_put_text(param, "range", about.params[i].range);
-        com_json_put_text(param, "default", about.params[i].initial);
-        com_json_put_text(param, "help", about.params[i].help);
-        com_json_append(params, param);
+    com_json *options = com_json_array();
+    for (uint32_t i = 0; i < about.option_count; i++) {
+        com_json *option = com_json_object();
+        com_json_put_text(option, "name", about.options[i].name);
+        com_json_put_text(option, "range", about.options[i].range);
+        com_json_put_text(option, "default", about.options[i].initial);
+        com_json_put_text(option, "help", about.options[i].help);
+        com_json_append(options, option);
     }
-    com_json_put(object, "params", params);
+    com_json_put(object, "options", options);
     return object;
 }
 
@@ -125,25 +125,25 @@ static int print_one(const char *spec, int as_json)
     terse_codec_describe(codec, &about);
     printf("%s%s%s: %s\n\n", say_bold(stdout), about.name, say_plain(stdout), about.summary);
     printf("  wire id           %u\n", about.wire_id);
-    printf("  rounds            %u\n", about.rounds);
+    printf("  passes            %u\n", about.passes);
     printf("  complete spec     %s\n", terse_codec_spec(codec));
     printf("  bits per element  %.3g (one tensor of %d x %d)\n", bits, SAMPLE_ROWS, SAMPLE_COLS);
     for (size_t i = 0; i < TRAIT_COUNT; i++)
         if (about.traits & traits[i].bit)
             printf("  %-17s %s\n", traits[i].name, traits[i].meaning);
     int code = CLI_OK;
-    if (about.param_count > 0) {
+    if (about.option_count > 0) {
         putchar('\n');
         struct table *table = table_create("llll");
-        table_cell(table, "parameter");
+        table_cell(table, "option");
         table_cell(table, "default");
         table_cell(table, "range");
         table_cell(table, "meaning");
-        for (uint32_t i = 0; i < about.param_count; i++) {
-            table_cell(table, "%s", about.params[i].name);
-            table_cell(table, "%s", about.params[i].initial);
-            table_cell(table, "%s", about.params[i].range);
-            table_cell(table, "%s", about.params[i].help);
+        for (uint32_t i = 0; i < about.option_count; i++) {
+            table_cell(table, "%s", about.options[i].name);
+            table_cell(table, "%s", about.options[i].initial);
+            table_cell(table, "%s", about.options[i].range);
+            table_cell(table, "%s", about.options[i].help);
         }
         code = table_print(table, 2);
     }
@@ -158,7 +158,7 @@ static void table_row(struct table *table, const terse_codec_about *about, doubl
     table_cell(table, "%s", about->name);
     table_cell(table, "%u", about->wire_id);
     table_cell(table, "%.3g", bits);
-    table_cell(table, "%u", about->rounds);
+    table_cell(table, "%u", about->passes);
     table_cell(table, "%s", about->summary);
     table_cell(table, "%s", joined);
 }
@@ -167,7 +167,7 @@ static int print_all(int as_json)
 {
     com_json *list = as_json ? com_json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lrrrll");
-    static const char *const headings[] = {"name", "id", "bits", "rounds", "summary", "traits"};
+    static const char *const headings[] = {"name", "id", "bits", "passes", "summary", "traits"};
     for (size_t i = 0; i < 6; i++)
         table_cell(table, "%s", headings[i]);
     terse_codec_about about;
@@ -190,8 +190,8 @@ static int print_all(int as_json)
         return say_json(top);
     }
     int code = table_print(table, 0);
-    printf("\nbits: per element, with default parameters, one tensor of %d x %d\n"
-           "`terse codecs NAME` shows the parameters of one.\n",
+    printf("\nbits: per element, with default options, one tensor of %d x %d\n"
+           "`terse codecs NAME` shows the options of one.\n",
            SAMPLE_ROWS, SAMPLE_COLS);
     return code;
 }

@@ -61,7 +61,7 @@ static struct summary summarize(const struct member *members, uint64_t seeds)
         sum.accuracy += one->accuracy / n;
         sum.loss += one->loss / n;
         sum.bytes += one->bytes_per_step / n;
-        sum.smaller += one->times_smaller / n;
+        sum.smaller += one->compression_ratio / n;
         sum.seconds += one->seconds / n;
         sum.seconds_to_target += one->seconds_to_target / n;
         sum.bytes_to_target += one->bytes_to_target / n;
@@ -117,7 +117,7 @@ static int print_table(const struct train_request *request, const struct member 
     table_cell(table, "accuracy %%");
     table_cell(table, "loss");
     table_cell(table, "bytes/step");
-    table_cell(table, "times smaller");
+    table_cell(table, "compression ratio");
     table_cell(table, "seconds");
     if (target) {
         table_cell(table, "s to %.1f %%", 100 * request->settings.target);
@@ -143,7 +143,7 @@ static int print_json(const struct train_request *request, const struct member *
         com_json_put_real(item, "accuracy", one->accuracy);
         com_json_put_real(item, "loss", one->loss);
         com_json_put_real(item, "bytes_per_step", one->bytes_per_step);
-        com_json_put_real(item, "times_smaller", one->times_smaller);
+        com_json_put_real(item, "compression_ratio", one->compression_ratio);
         com_json_put_real(item, "seconds", one->seconds);
         com_json_put_real(item, "seconds_to_target", one->seconds_to_target);
         com_json_put_real(item, "bytes_to_target", one->bytes_to_target);

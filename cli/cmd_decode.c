@@ -18,7 +18,7 @@ const struct command cmd_decode = {
     .summary = "turn a frame back into an NPY vector",
     .usage = "terse decode IN.terse -o OUT.npy [--threads N]",
     .help =
-        "IN.terse holds one vector: one frame, or one per round of a codec with several. '-' is\n"
+        "IN.terse holds one vector: one frame, or one per pass of a codec with several. '-' is\n"
         "standard input. A single tensor keeps its shape; several become one flat vector, in\n"
         "the order that `terse inspect` lists.\n\n"
         "Options\n"
@@ -84,29 +84,29 @@ static int codec_of(const struct frames *frames, const terse_frame *first,
     return code;
 }
 
-/* One frame per round, all about the vector that `first` began, and nothing after them. */
-static int decode_rounds(struct frames *frames, const terse_frame *first, terse_codec *codec,
+/* One frame per pass, all about the vector that `first` began, and nothing after them. */
+static int decode_passes(struct frames *frames, const terse_frame *first, terse_codec *codec,
                          float *out)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
     terse_frame frame = *first;
     size_t start = 0;
-    for (uint32_t round = 0; round < about.rounds; round++) {
+    for (uint32_t pass = 0; pass < about.passes; pass++) {
         terse_fault fault = {0};
         terse_status status = TERSE_OK;
-        if (round > 0 && frames->at == frames->len) {
-            return say_error(CLI_REFUSED, "'%s' ends after round %u of %u", frames->path, round - 1,
-                             about.rounds);
+        if (pass > 0 && frames->at == frames->len) {
+            return say_error(CLI_REFUSED, "'%s' ends after pass %u of %u", frames->path, pass - 1,
+                             about.passes);
         }
-        if (round > 0)
+        if (pass > 0)
             status = frames_next(frames, &frame, &start, &fault);
-        if (status == TERSE_OK && (frame.round != round || !frames_same_vector(first, &frame))) {
+        if (status == TERSE_OK && (frame.pass != pass || !frames_same_vector(first, &frame))) {
             return say_error(CLI_REFUSED,
-                             "'%s' is refused: offset %zu: round %u of step %llu by worker %u, "
-                             "where round %u of step %llu by worker %u is due",
-                             frames->path, start, frame.round, (unsigned long long)frame.step,
-                             frame.worker, round, (unsigned long long)first->step, first->worker);
+                             "'%s' is refused: offset %zu: pass %u of step %llu by worker %u, "
+                             "where pass %u of step %llu by worker %u is due",
+                             frames->path, start, frame.pass, (unsigned long long)frame.step,
+                             frame.worker, pass, (unsigned long long)first->step, first->worker);
         }
         if (status == TERSE_OK)
             status = terse_frame_match(&frame, codec, &fault);
@@ -161,7 +161,7 @@ static int decode_file(struct frames *frames, const struct request *request)
                          com_show_count(terse_layout_count(layout)).text);
     }
     if (code == CLI_OK)
-        code = decode_rounds(frames, &first, codec, values);
+        code = decode_passes(frames, &first, codec, values);
     if (code == CLI_OK)
         code = write_vector(request->output, layout, values);
     free(values);

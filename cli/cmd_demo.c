@@ -86,30 +86,30 @@ static double distance(const float *a, const float *b, size_t count)
     return sqrt(difference / norm);
 }
 
-/* All rounds of a step: from `memory` (or the gradient, without memory) to `said`. */
+/* All passes of a step: from `memory` (or the gradient, without memory) to `said`. */
 static terse_status say_step(const struct demo *demo, terse_codec *codec, unsigned step,
                              unsigned char *payload, struct outcome *outcome)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    terse_draw draw = {.seed = 1, .step = step};
+    terse_rng_key key = {.seed = 1, .step = step};
     double encoding = 0;
     double decoding = 0;
     outcome->bytes = 0;
     memset(demo->said, 0, demo->count * sizeof(float));
-    for (uint32_t round = 0; round < about.rounds; round++) {
-        size_t cap = terse_codec_payload_bound(codec, round);
+    for (uint32_t pass = 0; pass < about.passes; pass++) {
+        size_t cap = terse_codec_payload_bound(codec, pass);
         size_t len;
         double start = machine_seconds();
         terse_status status =
             about.traits & TERSE_CODEC_CONTRACTIVE
-                ? terse_codec_encode_take(codec, round, &draw, demo->memory, payload, cap, &len)
-                : terse_codec_encode(codec, round, &draw, demo->gradient[step], payload, cap, &len);
+                ? terse_codec_encode_take(codec, pass, &key, demo->memory, payload, cap, &len)
+                : terse_codec_encode(codec, pass, &key, demo->gradient[step], payload, cap, &len);
         encoding += machine_seconds() - start;
         if (status != TERSE_OK)
             return status;
         start = machine_seconds();
-        status = terse_codec_decode_add(codec, round, &draw, payload, len, demo->said, NULL);
+        status = terse_codec_decode_add(codec, pass, &key, payload, len, demo->said, NULL);
         decoding += machine_seconds() - start;
         if (status != TERSE_OK)
             return status;
@@ -129,8 +129,8 @@ static terse_status say_steps(const struct demo *demo, terse_codec *codec, struc
     outcome->traits = about.traits;
     snprintf(outcome->name, sizeof outcome->name, "%s", about.name);
     size_t cap = 1;
-    for (uint32_t round = 0; round < about.rounds; round++) {
-        size_t bound = terse_codec_payload_bound(codec, round);
+    for (uint32_t pass = 0; pass < about.passes; pass++) {
+        size_t bound = terse_codec_payload_bound(codec, pass);
         cap = bound > cap ? bound : cap;
     }
     unsigned char *payload = malloc(cap);
@@ -191,8 +191,8 @@ static void table_row(struct table *table, const char *spec, const struct outcom
 static int print_outcomes(const struct demo *demo)
 {
     struct table *table = table_create("lrrrrlrr");
-    static const char *const headings[] = {"codec",         "bytes per step", "times smaller",
-                                           "error, 1 step", "error, 4 steps", "memory",
+    static const char *const headings[] = {"codec",         "bytes per step", "compression ratio",
+                                           "error, 1 step", "error, 4 steps", "residual",
                                            "encode ms",     "decode ms"};
     for (size_t i = 0; i < 8; i++)
         table_cell(table, "%s", headings[i]);
@@ -241,17 +241,17 @@ static int run(int argc, char **argv)
 {
     if (argc > 1)
         return say_usage("demo", "'%s' is one argument too many", argv[1]);
-    const char *level;
-    terse_status status = terse_level(&level, NULL);
+    const char *kernels;
+    terse_status status = terse_kernel_set_name(&kernels, NULL);
     if (status != TERSE_OK)
         return say_status("kernels", status, NULL);
     struct demo demo = {0};
     int code = prepare(&demo);
     if (code == CLI_OK) {
-        printf("A gradient of %s elements in %u tensors, %s a step as float32. One thread, level "
+        printf("A gradient of %s elements in %u tensors, %s a step as float32. One thread, kernels "
                "%s.\n\n",
                com_show_count(demo.count).text, terse_layout_tensors(demo.layout),
-               com_show_bytes((double)demo.count * sizeof(float)).text, level);
+               com_show_bytes((double)demo.count * sizeof(float)).text, kernels);
         code = print_outcomes(&demo);
     }
     clean_up(&demo);
@@ -259,7 +259,7 @@ static int run(int argc, char **argv)
         printf(
             "\nerror: |given - said| / |given|. With memory, what a step leaves unsaid is said in\n"
             "later ones; an unbiased codec is right on average and must not have memory.\n\n"
-            "Next: `terse codecs topk` (parameters), `terse bench codecs` (speed against memory),\n"
+            "Next: `terse codecs topk` (options), `terse bench codecs` (speed against memory),\n"
             "`terse encode --help` (your own vectors).\n");
     }
     return code;

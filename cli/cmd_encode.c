@@ -20,12 +20,12 @@ const struct command cmd_encode = {
     .usage = "terse encode IN.npy -o OUT.terse --codec SPEC [options]",
     .help =
         "IN.npy holds float32 numbers of any shape, in C order; '-' is standard input. The frame\n"
-        "carries names and shapes, so `terse decode` needs nothing else. A codec of two rounds\n"
+        "carries names and shapes, so `terse decode` needs nothing else. A codec of two passes\n"
         "(low-rank) writes two frames, one after the other.\n\n"
         "Options\n"
         "  -o, --output FILE    where the frame goes; '-' is standard output\n"
         "  -c, --codec SPEC     NAME or NAME:key=value,...; see `terse codecs`\n"
-        "      --memory FILE    add this NPY vector (what earlier steps left unsaid) to the input\n"
+        "      --residual FILE  add this NPY vector (what earlier steps left unsaid) to the input\n"
         "      --take FILE      write what is left unsaid as an NPY vector\n"
         "      --tensor NAME=D1xD2x...   the next tensor of the flat input; repeat. Scales, k and\n"
         "                       blocks are per tensor. Default: one tensor of the input's shape\n"
@@ -36,7 +36,7 @@ const struct command cmd_encode = {
         "Examples\n"
         "  terse encode g.npy -o g.terse --codec topk:keep=0.01\n"
         "  terse encode g1.npy -o 1.terse -c scaled-sign --take left.npy\n"
-        "  terse encode g2.npy -o 2.terse -c scaled-sign --memory left.npy --take left.npy\n",
+        "  terse encode g2.npy -o 2.terse -c scaled-sign --residual left.npy --take left.npy\n",
     .run = run,
 };
 
@@ -44,14 +44,14 @@ struct request {
     const char *input;
     const char *output;
     const char *spec;
-    const char *memory;
+    const char *residual;
     const char *take;
     struct tensors tensors; /* of --tensor and --name */
-    terse_draw draw;
+    terse_rng_key key;
     terse_codec_options options;
 };
 
-/* What was said: the frames of all rounds, one after the other. */
+/* What was said: the frames of all passes, one after the other. */
 struct said {
     unsigned char *bytes;
     size_t len;
@@ -61,7 +61,7 @@ struct said {
 /* A draw is keyed by worker + 1 in 24 bits. */
 static const uint64_t MOST_WORKER = 0xFFFFFE;
 
-enum { SEED = 256, STEP, WORKER, THREADS, MEMORY, TAKE, TENSOR, NAME };
+enum { SEED = 256, STEP, WORKER, THREADS, RESIDUAL, TAKE, TENSOR, NAME };
 
 static int read_number(const char *option, const char *text, uint64_t low, uint64_t high,
                        uint64_t *out)
@@ -79,15 +79,15 @@ static int read_option(int letter, const char *value, struct request *request)
     switch (letter) {
     case 'o': request->output = value; break;
     case 'c': request->spec = value; break;
-    case MEMORY: request->memory = value; break;
+    case RESIDUAL: request->residual = value; break;
     case TAKE: request->take = value; break;
     case TENSOR: code = tensors_add(&request->tensors, value); break;
     case NAME: code = tensors_name(&request->tensors, value); break;
-    case SEED: code = read_number("seed", value, 0, UINT64_MAX, &request->draw.seed); break;
-    case STEP: code = read_number("step", value, 0, UINT64_MAX, &request->draw.step); break;
+    case SEED: code = read_number("seed", value, 0, UINT64_MAX, &request->key.seed); break;
+    case STEP: code = read_number("step", value, 0, UINT64_MAX, &request->key.step); break;
     case WORKER:
         code = read_number("worker", value, 0, MOST_WORKER, &number);
-        request->draw.worker = code == CLI_OK ? (uint32_t)number : 0;
+        request->key.worker = code == CLI_OK ? (uint32_t)number : 0;
         break;
     case THREADS:
         code = read_number("threads", value, 1, 1024, &number);
@@ -107,7 +107,7 @@ static int read_request(int argc, char **argv, struct request *request)
         {"step", required_argument, NULL, STEP},
         {"worker", required_argument, NULL, WORKER},
         {"threads", required_argument, NULL, THREADS},
-        {"memory", required_argument, NULL, MEMORY},
+        {"residual", required_argument, NULL, RESIDUAL},
         {"take", required_argument, NULL, TAKE},
         {"tensor", required_argument, NULL, TENSOR},
         {"name", required_argument, NULL, NAME},
@@ -130,7 +130,7 @@ static int read_request(int argc, char **argv, struct request *request)
     return CLI_OK;
 }
 
-static int add_memory(const char *path, struct npy *input)
+static int add_residual(const char *path, struct npy *input)
 {
     struct npy memory;
     int code = npy_read(path, &memory);
@@ -147,11 +147,11 @@ static int add_memory(const char *path, struct npy *input)
     return code;
 }
 
-/* One round into a frame at the end of `said`. */
-static terse_status encode_round(terse_codec *codec, uint32_t round, const terse_draw *draw,
-                                 float *values, struct said *said)
+/* One pass into a frame at the end of `said`. */
+static terse_status encode_pass(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
+                                float *values, struct said *said)
 {
-    size_t bound = terse_codec_payload_bound(codec, round);
+    size_t bound = terse_codec_payload_bound(codec, pass);
     size_t frame_cap = terse_frame_len(codec, bound, 1);
     unsigned char *larger = realloc(said->bytes, said->len + frame_cap);
     if (!larger)
@@ -160,24 +160,24 @@ static terse_status encode_round(terse_codec *codec, uint32_t round, const terse
     unsigned char *frame = said->bytes + said->len;
     unsigned char *payload = frame + terse_frame_payload_at(codec, 1);
     size_t len;
-    terse_status status = terse_codec_encode_take(codec, round, draw, values, payload, bound, &len);
+    terse_status status = terse_codec_encode_take(codec, pass, key, values, payload, bound, &len);
     if (status != TERSE_OK)
         return status;
     size_t frame_len;
-    status = terse_frame_seal(codec, round, draw, payload, len, 1, frame, frame_cap, &frame_len);
+    status = terse_frame_seal(codec, pass, key, payload, len, 1, frame, frame_cap, &frame_len);
     if (status != TERSE_OK)
         return status;
     said->len += frame_len;
     said->payload_len += len;
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    if (round + 1 < about.rounds) {
-        /* The next round answers the aggregate of this one: here, of one worker. It adds nothing
+    if (pass + 1 < about.passes) {
+        /* The next pass answers the aggregate of this one: here, of one worker. It adds nothing
          * to the output yet, but the door wants one. */
         float *heard = calloc(terse_layout_count(terse_codec_layout(codec)) + 1, sizeof *heard);
         if (!heard)
             return TERSE_NO_MEMORY;
-        status = terse_codec_decode_add(codec, round, draw, payload, len, heard, NULL);
+        status = terse_codec_decode_add(codec, pass, key, payload, len, heard, NULL);
         free(heard);
     }
     return status;
@@ -201,8 +201,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
     }
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    for (uint32_t round = 0; round < about.rounds && status == TERSE_OK; round++)
-        status = encode_round(codec, round, &request->draw, input->data, said);
+    for (uint32_t pass = 0; pass < about.passes && status == TERSE_OK; pass++)
+        status = encode_pass(codec, pass, &request->key, input->data, said);
     if (status != TERSE_OK) {
         char subject[512];
         snprintf(subject, sizeof subject, "cannot encode '%s' as %s", request->input,
@@ -210,8 +210,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
         code = say_status(subject, status, NULL);
     } else {
         double dense = (double)input->count * sizeof(float);
-        say_note("%s: %s elements in %s bytes (%s of payload), %.3g bits per element, %.4g times "
-                 "smaller",
+        say_note("%s: %s elements in %s bytes (%s of payload), %.3g bits per element, compression "
+                 "ratio %.4g",
                  terse_codec_spec(codec), com_show_count(input->count).text,
                  com_show_count(said->len).text, com_show_count(said->payload_len).text,
                  input->count == 0 ? 0 : 8 * (double)said->payload_len / (double)input->count,
@@ -256,8 +256,8 @@ static int run(int argc, char **argv)
     int code = read_request(argc, argv, &request);
     if (code == CLI_OK)
         code = npy_read(request.input, &input);
-    if (code == CLI_OK && request.memory)
-        code = add_memory(request.memory, &input);
+    if (code == CLI_OK && request.residual)
+        code = add_residual(request.residual, &input);
     if (code == CLI_OK)
         code = encode(&request, &input, &said);
     if (code == CLI_OK)

@@ -17,12 +17,12 @@ const struct command cmd_info = {
     .name = "info",
     .summary = "what this build and this CPU can do",
     .usage = "terse info [--json]",
-    .help = "Shows version, build options, the kernel level in use, where each kernel comes from,\n"
+    .help = "Shows version, build options, the kernel set in use, where each kernel comes from,\n"
             "caches, and the environment variables that change anything.\n\n"
             "Options\n"
             "  --json   print JSON\n\n"
             "Environment\n"
-            "  TERSE_KERNELS     the kernel level to use: ref, avx2, avx512 or neon\n"
+            "  TERSE_KERNELS     the kernel set to use: ref, avx2, avx512 or neon\n"
             "  OMP_NUM_THREADS   as for every OpenMP program; --threads is stronger\n"
             "  NO_COLOR          no bold headings, even on a terminal\n",
     .run = run,
@@ -32,34 +32,34 @@ static const char *const variables[] = {"TERSE_KERNELS", "OMP_NUM_THREADS", "NO_
 
 enum { VARIABLE_COUNT = sizeof variables / sizeof variables[0], CACHE_LEVELS = 3 };
 
-static com_json *levels_json(void)
+static com_json *kernel_sets_json(void)
 {
     com_json *list = com_json_array();
-    terse_level_about about;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
-        com_json *level = com_json_object();
-        com_json_put_text(level, "name", about.name);
-        com_json_put_text(level, "needs", about.needs);
-        com_json_put_flag(level, "supported", about.supported != 0);
-        com_json_put_u64(level, "kernels", about.kernels);
-        com_json_append(list, level);
+    terse_kernel_set_about about;
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
+        com_json *set = com_json_object();
+        com_json_put_text(set, "name", about.name);
+        com_json_put_text(set, "needs", about.needs);
+        com_json_put_flag(set, "supported", about.supported != 0);
+        com_json_put_u64(set, "kernels", about.kernels);
+        com_json_append(list, set);
     }
     return list;
 }
 
-static int print_json(const char *level_in_use)
+static int print_json(const char *set_in_use)
 {
     com_json *top = com_json_object();
     com_json_put_text(top, "version", terse_version());
     com_json_put_text(top, "build", terse_build_options());
-    com_json_put_text(top, "level", level_in_use);
-    com_json_put(top, "levels", levels_json());
+    com_json_put_text(top, "kernels", set_in_use);
+    com_json_put(top, "kernel_sets", kernel_sets_json());
     com_json *kernels = com_json_object();
     const char *kernel;
-    const char *level;
-    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++)
-        com_json_put_text(kernels, kernel, level);
-    com_json_put(top, "kernels", kernels);
+    const char *set;
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++)
+        com_json_put_text(origins, kernel, set);
+    com_json_put(top, "kernel_origins", origins);
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
     com_json_put_text(top, "cpu", cpu);
@@ -79,16 +79,16 @@ static int print_json(const char *level_in_use)
     return say_json(top);
 }
 
-static int print_levels(const char *level_in_use)
+static int print_kernel_sets(const char *set_in_use)
 {
     struct table *table = table_create("lllrl");
-    static const char *const headings[] = {"level", "", "this CPU", "kernels", "needs"};
+    static const char *const headings[] = {"kernel set", "", "this CPU", "kernels", "needs"};
     for (size_t i = 0; i < 5; i++)
         table_cell(table, "%s", headings[i]);
-    terse_level_about about;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
+    terse_kernel_set_about about;
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
         table_cell(table, "%s", about.name);
-        table_cell(table, "%s", about.name == level_in_use ? "in use" : "");
+        table_cell(table, "%s", about.name == set_in_use ? "in use" : "");
         table_cell(table, "%s", about.supported ? "yes" : "no");
         table_cell(table, "%u", about.kernels);
         table_cell(table, "%s", about.needs[0] == '\0' ? "-" : about.needs);
@@ -100,12 +100,12 @@ static int print_kernels(void)
 {
     struct table *table = table_create("ll");
     table_cell(table, "kernel");
-    table_cell(table, "from level");
+    table_cell(table, "from set");
     const char *kernel;
-    const char *level;
-    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &level) == TERSE_OK; i++) {
+    const char *set;
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++) {
         table_cell(table, "%s", kernel);
-        table_cell(table, "%s", level);
+        table_cell(table, "%s", set);
     }
     return table_print(table, 0);
 }
@@ -147,14 +147,14 @@ static int run(int argc, char **argv)
     }
     if (optind < argc)
         return say_usage("info", "'%s' is one argument too many", argv[optind]);
-    const char *level;
-    terse_status status = terse_level(&level, NULL);
+    const char *set;
+    terse_status status = terse_kernel_set_name(&set, NULL);
     if (status != TERSE_OK)
         return say_status("kernels", status, NULL);
     if (as_json)
-        return print_json(level);
+        return print_json(set);
     print_machine();
-    int code = print_levels(level);
+    int code = print_kernel_sets(set);
     putchar('\n');
     return code != CLI_OK ? code : print_kernels();
 }

@@ -26,30 +26,30 @@ const struct command cmd_inspect = {
     .run = run,
 };
 
-/* Codecs of several rounds carry what they heard from one frame to the next. */
+/* Codecs of several passes carry what they heard from one frame to the next. */
 struct inspection {
     struct frames frames;
     terse_codec *codec;
     terse_frame last;
-    uint32_t rounds_read; /* of `codec`, for the vector of `last` */
+    uint32_t passes_read; /* of `codec`, for the vector of `last` */
     com_json *list;       /* NULL for text */
     size_t number;
 };
 
 static int continues(const struct inspection *in, const terse_frame *frame)
 {
-    return in->codec && frame->round > 0 && frame->round == in->rounds_read &&
+    return in->codec && frame->pass > 0 && frame->pass == in->passes_read &&
            frames_same_vector(&in->last, frame);
 }
 
-/* Makes the codec for a frame, or keeps the one whose next round it is. */
+/* Makes the codec for a frame, or keeps the one whose next pass it is. */
 static terse_status follow(struct inspection *in, struct finding *found, terse_fault *fault)
 {
     if (continues(in, &found->frame))
         return TERSE_OK;
     terse_codec_destroy(in->codec);
     in->codec = NULL;
-    in->rounds_read = 0;
+    in->passes_read = 0;
     return terse_frame_codec(&found->frame, found->layout, NULL, &in->codec, fault);
 }
 
@@ -64,8 +64,8 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
     if (status != TERSE_OK)
         return status;
     in->last = *frame;
-    if (frame->round != in->rounds_read) {
-        found->payload = "not checked: the round before it is not in front of it";
+    if (frame->pass != in->passes_read) {
+        found->payload = "not checked: the pass before it is not in front of it";
         return TERSE_OK;
     }
     float *out = machine_floats(frame->count);
@@ -73,7 +73,7 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
         return TERSE_NO_MEMORY;
     status = frames_decode(&in->frames, frame, in->codec, out, fault);
     free(out);
-    in->rounds_read++;
+    in->passes_read++;
     found->payload = "sound";
     return status;
 }

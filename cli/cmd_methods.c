@@ -15,10 +15,10 @@ static int run(int argc, char **argv);
 
 const struct command cmd_methods = {
     .name = "methods",
-    .summary = "list the methods, or one with its formula, bytes and parameters",
+    .summary = "list the methods, or one with its formula, bytes and options",
     .usage = "terse methods [NAME | SPEC] [--json]",
     .help = "A method is named by a SPEC: NAME, or NAME:key=value,key=value; or composed of its\n"
-            "stations: codec=SPEC with direction=, memory=, combine=, update=. Bytes are counted\n"
+            "stages: codec=SPEC with direction=, feedback=, combine=, update=. Bytes are counted\n"
             "in one real exchange of local workers with independent gradients, one tensor of 1000 "
             "x 1000.\n\n"
             "Options\n"
@@ -27,7 +27,7 @@ const struct command cmd_methods = {
             "  terse methods\n"
             "  terse methods regtopk\n"
             "  terse methods def:ratio=256,lambda=0.5\n"
-            "  terse methods direction=momentum,memory=residual,codec=topk:keep=0.01\n",
+            "  terse methods direction=momentum,feedback=residual,codec=topk:keep=0.01\n",
     .run = run,
 };
 
@@ -46,7 +46,7 @@ struct shown {
     size_t bytes_count;
 };
 
-static double times_smaller(const struct method_bytes *bytes)
+static double compression_ratio(const struct method_bytes *bytes)
 {
     return bytes->dense / bytes->said;
 }
@@ -80,21 +80,21 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
 
 /* ---- as JSON ---- */
 
-static com_json *params_json(const struct shown *shown)
+static com_json *options_json(const struct shown *shown)
 {
-    com_json *params = com_json_array();
-    terse_param param;
-    for (uint32_t i = 0; i < shown->about.param_count; i++) {
-        if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
+    com_json *options = com_json_array();
+    terse_option option;
+    for (uint32_t i = 0; i < shown->about.option_count; i++) {
+        if (terse_method_option((uint32_t)shown->index, i, &option) == TERSE_OK) {
             com_json *object = com_json_object();
-            com_json_put_text(object, "name", param.name);
-            com_json_put_text(object, "range", param.range);
-            com_json_put_text(object, "default", param.initial);
-            com_json_put_text(object, "help", param.help);
-            com_json_append(params, object);
+            com_json_put_text(object, "name", option.name);
+            com_json_put_text(object, "range", option.range);
+            com_json_put_text(object, "default", option.initial);
+            com_json_put_text(object, "help", option.help);
+            com_json_append(options, object);
         }
     }
-    return params;
+    return options;
 }
 
 static com_json *bytes_json(const struct shown *shown)
@@ -103,9 +103,9 @@ static com_json *bytes_json(const struct shown *shown)
     for (size_t i = 0; i < shown->bytes_count; i++) {
         com_json *object = com_json_object();
         com_json_put_u64(object, "workers", shown->bytes[i].workers);
-        com_json_put_real(object, "said_bytes", shown->bytes[i].said);
+        com_json_put_real(object, "bytes_sent", shown->bytes[i].said);
         com_json_put_real(object, "dense_bytes", shown->bytes[i].dense);
-        com_json_put_real(object, "times_smaller", times_smaller(&shown->bytes[i]));
+        com_json_put_real(object, "compression_ratio", compression_ratio(&shown->bytes[i]));
         com_json_append(list, object);
     }
     return list;
@@ -113,15 +113,15 @@ static com_json *bytes_json(const struct shown *shown)
 
 static void put_about(com_json *object, const terse_method_about *about)
 {
-    com_json *stations = com_json_object();
-    com_json_put_text(stations, "point", about->point);
-    com_json_put_text(stations, "direction", about->direction);
-    com_json_put_text(stations, "memory", about->memory);
-    com_json_put_text(stations, "codec", about->codec);
-    com_json_put_text(stations, "combine", about->combine);
-    com_json_put_text(stations, "update", about->update);
+    com_json *stages = com_json_object();
+    com_json_put_text(stages, "point", about->point);
+    com_json_put_text(stages, "direction", about->direction);
+    com_json_put_text(stages, "feedback", about->feedback);
+    com_json_put_text(stages, "codec", about->codec);
+    com_json_put_text(stages, "combine", about->combine);
+    com_json_put_text(stages, "update", about->update);
     com_json_put_text(object, "summary", about->summary);
-    com_json_put(object, "stations", stations);
+    com_json_put(object, "stages", stages);
     com_json_put_text(object, "formula", about->formula);
     com_json_put_text(object, "bytes", about->bytes);
     com_json_put_text(object, "citation", about->citation);
@@ -134,7 +134,7 @@ static com_json *to_json(const struct shown *shown)
     com_json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
     if (shown->index >= 0) {
         put_about(object, &shown->about);
-        com_json_put(object, "params", params_json(shown));
+        com_json_put(object, "options", options_json(shown));
     }
     com_json_put_text(object, "spec", shown->complete);
     com_json_put_text(object, "exchange", shown->chosen);
@@ -173,19 +173,19 @@ static void print_wrapped(const char *label, const char *text)
     }
 }
 
-static int print_params(const struct shown *shown)
+static int print_options(const struct shown *shown)
 {
     struct table *table = table_create("llll");
-    static const char *const headings[] = {"parameter", "default", "range", "meaning"};
+    static const char *const headings[] = {"option", "default", "range", "meaning"};
     for (size_t i = 0; i < 4; i++)
         table_cell(table, "%s", headings[i]);
-    terse_param param;
-    for (uint32_t i = 0; i < shown->about.param_count; i++) {
-        if (terse_method_param((uint32_t)shown->index, i, &param) == TERSE_OK) {
-            table_cell(table, "%s", param.name);
-            table_cell(table, "%s", param.initial);
-            table_cell(table, "%s", param.range);
-            table_cell(table, "%s", param.help);
+    terse_option option;
+    for (uint32_t i = 0; i < shown->about.option_count; i++) {
+        if (terse_method_option((uint32_t)shown->index, i, &option) == TERSE_OK) {
+            table_cell(table, "%s", option.name);
+            table_cell(table, "%s", option.initial);
+            table_cell(table, "%s", option.range);
+            table_cell(table, "%s", option.help);
         }
     }
     return table_print(table, 2);
@@ -194,7 +194,8 @@ static int print_params(const struct shown *shown)
 static int print_bytes(const struct shown *shown)
 {
     struct table *table = table_create("rrrr");
-    static const char *const headings[] = {"workers K", "bytes said", "dense f32", "times smaller"};
+    static const char *const headings[] = {"workers K", "bytes sent", "dense f32",
+                                           "compression ratio"};
     for (size_t i = 0; i < 4; i++)
         table_cell(table, "%s", headings[i]);
     for (size_t i = 0; i < shown->bytes_count; i++) {
@@ -202,7 +203,7 @@ static int print_bytes(const struct shown *shown)
         table_cell(table, "%u", bytes->workers);
         table_cell(table, "%s", com_show_count((uint64_t)(bytes->said + 0.5)).text);
         table_cell(table, "%s", com_show_count((uint64_t)(bytes->dense + 0.5)).text);
-        table_cell(table, "%.4g", times_smaller(bytes));
+        table_cell(table, "%.4g", compression_ratio(bytes));
     }
     int code = table_print(table, 2);
     printf("  A worker's bytes in one exchange, counted: d = %d x %d, all headers within.\n",
@@ -213,11 +214,11 @@ static int print_bytes(const struct shown *shown)
     return code;
 }
 
-static void print_stations(const terse_method_about *about)
+static void print_stages(const terse_method_about *about)
 {
     print_text("point", about->point);
     print_text("direction", about->direction);
-    print_wrapped("memory", about->memory);
+    print_wrapped("feedback", about->feedback);
     print_text("codec", about->codec);
     print_text("combine", about->combine);
     print_text("update", about->update);
@@ -233,16 +234,16 @@ static int print_text_of(const struct shown *shown)
 {
     const char *name = shown->index < 0 ? "composed" : shown->about.name;
     printf("%s%s%s: %s\n\n", say_bold(stdout), name, say_plain(stdout),
-           shown->index < 0 ? "one's own, of stations" : shown->about.summary);
+           shown->index < 0 ? "one's own, of stages" : shown->about.summary);
     if (shown->index >= 0)
-        print_stations(&shown->about);
+        print_stages(&shown->about);
     print_text("complete spec", shown->complete);
     print_text("exchange", shown->chosen);
     putchar('\n');
     int code = print_bytes(shown);
     if (shown->index >= 0 && code == CLI_OK) {
         putchar('\n');
-        code = print_params(shown);
+        code = print_options(shown);
     }
     return code;
 }
@@ -268,8 +269,8 @@ static void table_row(struct table *table, const struct shown *shown)
     table_cell(table, "%s", shown->about.name);
     table_cell(table, "%.*s", codec, shown->about.codec);
     table_cell(table, "%.*s", combine, shown->about.combine);
-    table_cell(table, "%.3g", times_smaller(&shown->bytes[0]));
-    table_cell(table, "%.3g", times_smaller(&shown->bytes[1]));
+    table_cell(table, "%.3g", compression_ratio(&shown->bytes[0]));
+    table_cell(table, "%.3g", compression_ratio(&shown->bytes[1]));
     table_cell(table, "%s", shown->about.summary);
 }
 
@@ -297,11 +298,11 @@ static int print_all(const struct method_sample *sample, int as_json)
         return say_json(top);
     }
     int code = table_print(table, 0);
-    printf(
-        "\nx K=2, x K=8: times smaller than a dense f32 exchange of 2 and 8 workers, counted in\n"
-        "one real exchange with default parameters, one tensor of %d x %d.\n"
-        "`terse methods NAME` shows one: its formula, bytes, parameters, paper.\n",
-        METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
+    printf("\nx K=2, x K=8: compression ratio against a dense f32 exchange of 2 and 8 workers, "
+           "counted in\n"
+           "one real exchange with default options, one tensor of %d x %d.\n"
+           "`terse methods NAME` shows one: its formula, bytes, options, paper.\n",
+           METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
     return code;
 }
 

@@ -87,7 +87,7 @@ static void find_target(const struct rep_run *run, double target, struct outcome
         if (!(run->evaluations[i].accuracy >= target))
             continue;
         out->seconds_to_target = run->evaluations[i].seconds;
-        out->bytes_to_target = run->evaluations[i].bytes_said_total;
+        out->bytes_to_target = run->evaluations[i].bytes_sent_total;
         return;
     }
 }
@@ -102,12 +102,13 @@ static int read_outcome(const char *folder, double target, struct outcome *out)
         return 0;
     const int finished = run->has_end && strcmp(run->end.status, "stopped") != 0;
     const double bytes = rep_run_bytes_per_step(run);
-    *out = (struct outcome){.accuracy = run->end.accuracy,
-                            .loss = run->end.loss,
-                            .bytes_per_step = bytes,
-                            .times_smaller = bytes > 0 ? rep_run_dense_per_step(run) / bytes : 0,
-                            .seconds = run->end.seconds,
-                            .diverged = strcmp(run->end.status, "diverged") == 0};
+    *out =
+        (struct outcome){.accuracy = run->end.accuracy,
+                         .loss = run->end.loss,
+                         .bytes_per_step = bytes,
+                         .compression_ratio = bytes > 0 ? rep_run_dense_per_step(run) / bytes : 0,
+                         .seconds = run->end.seconds,
+                         .diverged = strcmp(run->end.status, "diverged") == 0};
     if (out->diverged)
         out->accuracy = out->loss = NAN;
     find_target(run, target, out);

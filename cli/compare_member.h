@@ -12,7 +12,7 @@ struct outcome {
     double accuracy;
     double loss;
     double bytes_per_step;
-    double times_smaller; /* 0: nothing was sent */
+    double compression_ratio; /* 0: nothing was sent */
     double seconds;
     double seconds_to_target; /* NaN: not reached */
     double bytes_to_target;

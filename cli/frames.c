@@ -50,8 +50,8 @@ int frames_refuse(const struct frames *frames, terse_status status, const terse_
 terse_status frames_decode(const struct frames *frames, const terse_frame *frame,
                            terse_codec *codec, float *out, terse_fault *fault)
 {
-    terse_draw draw = {.seed = frame->seed, .step = frame->step, .worker = frame->worker};
-    terse_status status = terse_codec_decode_add(codec, frame->round, &draw, frame->payload,
+    terse_rng_key key = {.seed = frame->seed, .step = frame->step, .worker = frame->worker};
+    terse_status status = terse_codec_decode_add(codec, frame->pass, &key, frame->payload,
                                                  frame->payload_len, out, fault);
     if (status != TERSE_OK)
         fault->offset += (uint64_t)(frame->payload - frames->bytes);
@@ -63,5 +63,5 @@ int frames_same_vector(const terse_frame *one, const terse_frame *other)
     return one->codec == other->codec && one->worker == other->worker && one->step == other->step &&
            one->seed == other->seed && one->layout_hash == other->layout_hash &&
            one->first == other->first && one->count == other->count &&
-           memcmp(one->params, other->params, sizeof one->params) == 0;
+           memcmp(one->option_bytes, other->option_bytes, sizeof one->option_bytes) == 0;
 }

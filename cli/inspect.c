@@ -16,7 +16,7 @@ static const char *codec_name(uint8_t wire_id)
     return "unknown";
 }
 
-static double times_smaller(const struct finding *found)
+static double compression_ratio(const struct finding *found)
 {
     return (double)found->frame.count * sizeof(float) / (double)found->len;
 }
@@ -41,9 +41,9 @@ static size_t section_len(const struct finding *found, const terse_tensor *tenso
     terse_codec *codec;
     size_t len = 0;
     if (terse_layout_add(layout, "", tensor->ndim, tensor->dims) == TERSE_OK &&
-        terse_codec_open(found->frame.codec, found->frame.params, layout, NULL, &codec, NULL) ==
-            TERSE_OK) {
-        len = terse_codec_payload_bound(codec, found->frame.round);
+        terse_codec_open(found->frame.codec, found->frame.option_bytes, layout, NULL, &codec,
+                         NULL) == TERSE_OK) {
+        len = terse_codec_payload_bound(codec, found->frame.pass);
         terse_codec_destroy(codec);
     }
     terse_layout_destroy(layout);
@@ -93,7 +93,7 @@ int inspect_print(const struct finding *found)
     printf("  version      %u\n", TERSE_FRAME_VERSION);
     printf("  codec        %u, %s\n", frame->codec,
            found->codec ? terse_codec_spec(found->codec) : codec_name(frame->codec));
-    printf("  round        %u\n", frame->round);
+    printf("  pass         %u\n", frame->pass);
     printf("  step         %llu\n", (unsigned long long)frame->step);
     printf("  worker       %u\n", frame->worker);
     printf("  seed         %llu\n", (unsigned long long)frame->seed);
@@ -103,7 +103,7 @@ int inspect_print(const struct finding *found)
            frame->layout ? "included" : "not included");
     printf("  payload      %s bytes at offset %zu, %.4g bits per element\n",
            com_show_count(frame->payload_len).text, found->payload_at, bits(found));
-    printf("  smaller      %.4g times, frame against float32\n", times_smaller(found));
+    printf("  ratio        %.4g, float32 against the frame\n", compression_ratio(found));
     printf("  checks       header sound, checksum sound, payload %s\n", found->payload);
     return found->layout ? print_tensors(found) : CLI_OK;
 }
@@ -142,7 +142,7 @@ com_json *inspect_json(const struct finding *found)
     com_json_put_text(object, "codec", codec_name(frame->codec));
     if (found->codec)
         com_json_put_text(object, "spec", terse_codec_spec(found->codec));
-    com_json_put_u64(object, "round", frame->round);
+    com_json_put_u64(object, "pass", frame->pass);
     com_json_put_u64(object, "step", frame->step);
     com_json_put_u64(object, "worker", frame->worker);
     com_json_put_u64(object, "seed", frame->seed);
@@ -152,7 +152,7 @@ com_json *inspect_json(const struct finding *found)
     com_json_put_flag(object, "layout_included", frame->layout != NULL);
     com_json_put_u64(object, "payload_bytes", frame->payload_len);
     com_json_put_real(object, "bits_per_element", bits(found));
-    com_json_put_real(object, "times_smaller", times_smaller(found));
+    com_json_put_real(object, "compression_ratio", compression_ratio(found));
     com_json_put_text(object, "payload", found->payload);
     if (found->layout)
         com_json_put(object, "tensors", tensors_json(found));

@@ -31,12 +31,12 @@ static int asks_help(int argc, char **argv)
     return 0;
 }
 
-/* A level that cannot be used is an error for every command, before it begins. */
-static int check_level(void)
+/* A kernel set that cannot be used is an error for every command, before it begins. */
+static int check_kernels(void)
 {
-    const char *level;
+    const char *kernels;
     terse_fault fault = {0};
-    terse_status status = terse_level(&level, &fault);
+    terse_status status = terse_kernel_set_name(&kernels, &fault);
     if (status == TERSE_OK)
         return CLI_OK;
     return say_error(CLI_REFUSED, "TERSE_KERNELS: %s",
@@ -49,7 +49,7 @@ static int run(const struct command *command, int argc, char **argv)
         command_print_help(command);
         return CLI_OK;
     }
-    int code = command == &cmd_help ? CLI_OK : check_level();
+    int code = command == &cmd_help ? CLI_OK : check_kernels();
     if (code != CLI_OK)
         return code;
     char name[64];

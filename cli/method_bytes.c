@@ -80,7 +80,7 @@ static void set_value(char *complete, const char *key, char digit)
 }
 
 static const terse_method_options options = {
-    .size = sizeof options, .seed = SEED, .steps = STEPS, .trusted = 1};
+    .size = sizeof options, .seed = SEED, .steps = STEPS, .skip_finite_check = 1};
 
 terse_status method_sample_settle(const struct method_sample *sample, const char *spec,
                                   char *complete, char *chosen, size_t cap, terse_fault *fault)
@@ -121,8 +121,8 @@ static terse_status step_once(const struct method_sample *sample, const char *sp
     status = terse_method_step_all(methods, gradients, reports, fault);
     for (uint32_t i = 0; i < workers; i++) {
         if (status == TERSE_OK) {
-            out->said += (double)reports[i].exchange.said_len / workers;
-            out->dense = (double)reports[i].exchange.dense_len;
+            out->said += (double)reports[i].exchange.bytes_sent / workers;
+            out->dense = (double)reports[i].exchange.dense_bytes;
         }
         terse_method_destroy(methods[i]);
     }

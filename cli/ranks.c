@@ -7,12 +7,12 @@
 #include <unistd.h>
 
 typedef terse_status start_fn(terse_fault *fault);
-typedef terse_status seat_fn(terse_group **out, terse_fault *fault);
+typedef terse_status handle_fn(terse_group **out, terse_fault *fault);
 typedef void stop_fn(int exit_code);
 
 static struct {
     start_fn *start;
-    seat_fn *seat;
+    handle_fn *handle;
     stop_fn *stop;
 } mpi;
 
@@ -59,14 +59,14 @@ terse_status ranks_start(terse_group **out, terse_fault *fault)
         return TERSE_UNSUPPORTED;
     }
     find(library, "terse_mpi_start", &mpi.start, sizeof mpi.start);
-    find(library, "terse_group_mpi_world", &mpi.seat, sizeof mpi.seat);
+    find(library, "terse_group_mpi_world", &mpi.handle, sizeof mpi.handle);
     find(library, "terse_mpi_stop", &mpi.stop, sizeof mpi.stop);
-    if (!mpi.start || !mpi.seat || !mpi.stop) {
+    if (!mpi.start || !mpi.handle || !mpi.stop) {
         (void)snprintf(fault->text, sizeof fault->text, "libterse-mpi is of another version");
         return TERSE_UNSUPPORTED;
     }
     const terse_status status = mpi.start(fault);
-    return status == TERSE_OK ? mpi.seat(out, fault) : status;
+    return status == TERSE_OK ? mpi.handle(out, fault) : status;
 }
 
 void ranks_stop(int exit_code)

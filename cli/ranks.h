@@ -6,7 +6,7 @@
 #include <terse/group.h>
 
 /* Loads libterse-mpi (TERSE_MPI_LIBRARY, or the one beside this command), starts MPI and takes the
- * seat. TERSE_UNSUPPORTED: there is no such library. */
+ * handle. TERSE_UNSUPPORTED: there is no such library. */
 terse_status ranks_start(terse_group **out, terse_fault *fault);
 
 /* Ends MPI; with an exit code that is not 0 it ends all processes. */

@@ -19,11 +19,11 @@ static int has_param(const char *spec, const char *name)
 {
     const size_t len = strcspn(spec, ":");
     terse_method_about about;
-    terse_param param;
+    terse_option param;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
         if (strlen(about.name) != len || strncmp(about.name, spec, len) != 0)
             continue;
-        for (uint32_t p = 0; terse_method_param(i, p, &param) == TERSE_OK; p++)
+        for (uint32_t p = 0; terse_method_option(i, p, &param) == TERSE_OK; p++)
             if (strcmp(param.name, name) == 0)
                 return 1;
     }

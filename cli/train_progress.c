@@ -83,8 +83,8 @@ static void draw_step(struct progress *progress, const com_json *line)
     const struct trn_settings *const settings = &progress->request->settings;
     const double step = number(line, "step");
     const double seconds = number(line, "seconds");
-    const double said = number(line, "bytes_said");
-    const double dense = number(line, "bytes_dense");
+    const double said = number(line, "bytes_sent");
+    const double dense = number(line, "dense_bytes");
     const double examples = step * settings->batch * settings->accumulate * settings->workers;
     if (!progress->line || now() - progress->drawn < REDRAW)
         return;
@@ -97,7 +97,7 @@ static void draw_step(struct progress *progress, const com_json *line)
         used += (size_t)snprintf(text + used, sizeof text - used, "  %.0f examples/s",
                                  examples / seconds);
     if (said > 0)
-        (void)snprintf(text + used, sizeof text - used, "  %s a step, %.1f times smaller",
+        (void)snprintf(text + used, sizeof text - used, "  %s a step, compression ratio %.1f",
                        com_show_bytes(said).text, dense / said);
     struct winsize size;
     const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 80;

@@ -39,8 +39,8 @@ int train_result_print(const struct train_request *request, const struct trn_res
     table_cell(table, "bytes a step and worker");
     table_cell(table, "%s", com_show_bytes(per_step(result->bytes_sent, result->steps)).text);
     if (result->bytes_sent) {
-        table_cell(table, "times smaller than dense");
-        table_cell(table, "%.1f", (double)result->bytes_dense / (double)result->bytes_sent);
+        table_cell(table, "compression ratio");
+        table_cell(table, "%.1f", (double)result->dense_bytes / (double)result->bytes_sent);
     }
     table_cell(table, "seconds");
     table_cell(table, "%.1f", result->seconds);
@@ -74,7 +74,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
     com_json_put_real(object, "train_loss", result->train_loss);
     com_json_put_real(object, "accuracy", result->classifies ? result->accuracy : NAN); /* null */
     com_json_put_u64(object, "bytes_sent", result->bytes_sent);
-    com_json_put_u64(object, "bytes_dense", result->bytes_dense);
+    com_json_put_u64(object, "dense_bytes", result->dense_bytes);
     com_json_put_u64(object, "bytes_other", result->bytes_other);
     com_json_put_u64(object, "skipped", result->skipped);
     com_json_put_hex(object, "weights_hash", result->weights_hash);
@@ -97,8 +97,8 @@ static int code_of(terse_status status)
     switch (status) {
     case TERSE_BAD_SPEC: return CLI_USAGE;
     case TERSE_NO_MEMORY:
-    case TERSE_LATE:
-    case TERSE_BROKEN: return CLI_MACHINE; /* a disk, too */
+    case TERSE_TIMEOUT:
+    case TERSE_PEER_LOST: return CLI_MACHINE; /* a disk, too */
     default: return CLI_REFUSED;
     }
 }

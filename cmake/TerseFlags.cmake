@@ -1,7 +1,7 @@
 # terse_flags: what every target of this project is compiled with.
 add_library(terse_flags INTERFACE)
 
-# No contraction to fused multiply-add: results must be the same bits at every kernel level.
+# No contraction to fused multiply-add: results must be the same bits at every kernel set.
 # errno of roots and traps of comparisons, which nobody looks at, would keep loops from being
 # vectorised; leaving them out changes no result.
 target_compile_options(terse_flags INTERFACE -ffp-contract=off -fno-math-errno -fno-trapping-math)

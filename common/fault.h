@@ -14,7 +14,7 @@
 #include <terse/status.h>
 
 #define COM_NO_FILE TERSE_BAD_ARGUMENT
-#define COM_BAD_DISK TERSE_BROKEN
+#define COM_BAD_DISK TERSE_PEER_LOST
 #define COM_BAD_FILE TERSE_BAD_FRAME
 
 __attribute__((format(printf, 2, 3))) void com_note(terse_fault *fault, const char *format, ...);

@@ -8,10 +8,10 @@
 
 #define COUNT 1000000u
 
-int main(int count, char **words)
+int main(int argc, char **argv)
 {
     terse_exchange_options options = {.size = sizeof options,
-                                      .codec = count > 1 ? words[1] : "scaled-sign"};
+                                      .codec = argc > 1 ? argv[1] : "scaled-sign"};
     terse_group *group = NULL;
     terse_layout *layout = NULL;
     terse_exchange *exchange = NULL;
@@ -35,7 +35,7 @@ int main(int count, char **words)
         fprintf(stderr, "mean: %s: %s\n", terse_status_text(status), fault.text);
     else if (terse_group_rank(group) == 0)
         printf("%s: %llu bytes a step and worker, %llu dense\n", terse_exchange_settings(exchange),
-               (unsigned long long)report.said_len, (unsigned long long)report.dense_len);
+               (unsigned long long)report.bytes_sent, (unsigned long long)report.dense_bytes);
     terse_exchange_destroy(exchange);
     terse_layout_destroy(layout);
     terse_group_destroy(group);

@@ -9,7 +9,7 @@ int main(void)
     float memory[8], heard[8] = {0};
     unsigned char payload[64];
     size_t len = 0;
-    terse_draw draw = {.seed = 1, .step = 0, .worker = 0};
+    terse_rng_key key = {.seed = 1, .step = 0, .worker = 0};
     terse_layout *layout = NULL;
     terse_codec *codec = NULL;
     terse_fault fault = {0};
@@ -21,9 +21,9 @@ int main(void)
     if (!status)
         status = terse_codec_create("topk:keep=0.25", layout, NULL, &codec, &fault);
     if (!status) /* the sender */
-        status = terse_codec_encode_take(codec, 0, &draw, memory, payload, sizeof payload, &len);
+        status = terse_codec_encode_take(codec, 0, &key, memory, payload, sizeof payload, &len);
     if (!status) /* the receiver */
-        status = terse_codec_decode_add(codec, 0, &draw, payload, len, heard, &fault);
+        status = terse_codec_decode_add(codec, 0, &key, payload, len, heard, &fault);
 
     if (status)
         fprintf(stderr, "roundtrip: %s %s\n", terse_status_text(status), fault.text);

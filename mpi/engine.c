@@ -1,4 +1,5 @@
-/* The MPI engine: a swap is one Irecv and one Isend per peer, so that what is missing has a name.
+/* The MPI engine: an all-to-all is one Irecv and one Isend per peer, so that what is missing has a
+ * name.
  */
 #include <sched.h>
 #include <stdio.h>
@@ -33,7 +34,7 @@ struct lane {
     int open; /* not over */
 };
 
-/* A swap under way. */
+/* An all-to-all under way. */
 struct journey {
     struct lane *lanes;
     MPI_Request *requests; /* one for each lane; MPI_REQUEST_NULL when that is over */
@@ -51,7 +52,7 @@ struct engine {
     int main_only; /* the thread level asks for it */
     int abandoned;
     int long_count; /* journeys that must be looked at even when nobody asks for them */
-    unsigned turn;  /* swaps so far */
+    unsigned turn;  /* all-to-alls so far */
     struct journey journeys[TERSE_MAX_REQUESTS];
     char why[MPI_MAX_ERROR_STRING + 32]; /* "" if there is nothing to add */
 };
@@ -69,7 +70,7 @@ static terse_status failed(struct engine *engine, int code, const char *call)
     if (class == MPI_ERR_TRUNCATE)
         return TERSE_MISMATCH;
     (void)snprintf(engine->why, sizeof engine->why, "%s: %s", call, text);
-    return TERSE_BROKEN;
+    return TERSE_PEER_LOST;
 }
 
 static terse_status wrong_thread(struct engine *engine)
@@ -223,12 +224,13 @@ static void *unconst(const void *at)
     return plain;
 }
 
-/* Room for all messages of a swap? */
-static int has_room(const struct engine *engine, struct journey *journey, const terse_swap *swap)
+/* Room for all messages of an all-to-all? */
+static int has_room(const struct engine *engine, struct journey *journey,
+                    const terse_alltoallv *alltoallv)
 {
     size_t messages = 1;
     for (int r = 0; r < engine->workers; r++)
-        messages += pieces_of(swap->send_len[r]) + pieces_of(swap->recv_len[r]);
+        messages += pieces_of(alltoallv->send_len[r]) + pieces_of(alltoallv->recv_len[r]);
     if (messages <= journey->lane_cap)
         return 1;
     free(journey->lanes);
@@ -241,7 +243,8 @@ static int has_room(const struct engine *engine, struct journey *journey, const 
 }
 
 /* Receives first; peers in turn from the next rank on, so that no one is everybody's first. */
-static void plan(const struct engine *engine, struct journey *journey, const terse_swap *swap)
+static void plan(const struct engine *engine, struct journey *journey,
+                 const terse_alltoallv *alltoallv)
 {
     const int workers = engine->workers;
     journey->lane_count = 0;
@@ -249,26 +252,28 @@ static void plan(const struct engine *engine, struct journey *journey, const ter
     for (size_t piece = 0; piece < MOST_PIECES; piece++)
         for (int i = 1; i < workers; i++) {
             const int peer = (engine->rank + workers - i) % workers;
-            add_piece(journey, peer, 1, swap->recv_at[peer], swap->recv_len[peer], piece);
+            add_piece(journey, peer, 1, alltoallv->recv_at[peer], alltoallv->recv_len[peer], piece);
         }
     for (size_t piece = 0; piece < MOST_PIECES; piece++)
         for (int i = 1; i < workers; i++) {
             const int peer = (engine->rank + i) % workers;
-            add_piece(journey, peer, 0, unconst(swap->send_at[peer]), swap->send_len[peer], piece);
+            add_piece(journey, peer, 0, unconst(alltoallv->send_at[peer]),
+                      alltoallv->send_len[peer], piece);
         }
 }
 
-static terse_status mpi_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status mpi_post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                             int32_t *rank)
 {
     struct engine *const engine = context;
     struct journey *const journey = &engine->journeys[slot];
     const terse_status refused = wrong_thread(engine);
     if (refused)
         return refused;
-    if (!has_room(engine, journey, swap))
+    if (!has_room(engine, journey, alltoallv))
         return TERSE_NO_MEMORY;
     journey->tag = (int)(engine->turn++ % TAGS);
-    plan(engine, journey, swap);
+    plan(engine, journey, alltoallv);
     journey->pending = journey->lane_count;
     engine->long_count += journey->is_long;
     for (int i = 0; i < journey->lane_count; i++) {
@@ -344,7 +349,7 @@ static terse_status mpi_wait(void *context, uint32_t slot, uint64_t nanoseconds,
             moved_at = now;
         if (now - start >= nanoseconds) {
             *rank = who_is_late(journey);
-            status = TERSE_LATE;
+            status = TERSE_TIMEOUT;
             break;
         }
         rest(now - moved_at);
@@ -434,7 +439,7 @@ static terse_status check_comm(MPI_Comm comm, int *rank, int *workers, terse_fau
     if (comm == MPI_COMM_NULL || MPI_Comm_test_inter(comm, &inter) != MPI_SUCCESS || inter)
         return refuse(fault, TERSE_BAD_ARGUMENT, "not an intracommunicator");
     if (MPI_Comm_rank(comm, rank) != MPI_SUCCESS || MPI_Comm_size(comm, workers) != MPI_SUCCESS)
-        return refuse(fault, TERSE_BROKEN, "MPI cannot tell rank and size");
+        return refuse(fault, TERSE_PEER_LOST, "MPI cannot tell rank and size");
     if (*workers > (int)TERSE_MAX_WORKERS)
         return refuse(fault, TERSE_BAD_ARGUMENT, "too many workers for one group");
     return TERSE_OK;
@@ -465,10 +470,10 @@ terse_status terse_group_mpi(MPI_Comm comm, terse_group **out, terse_fault *faul
     status = wrong_thread(engine);
     if (!status && MPI_Comm_dup(comm, &engine->comm) != MPI_SUCCESS) {
         (void)snprintf(engine->why, sizeof engine->why, "MPI_Comm_dup failed");
-        status = TERSE_BROKEN;
+        status = TERSE_PEER_LOST;
     }
     if (!status && MPI_Comm_set_errhandler(engine->comm, MPI_ERRORS_RETURN) != MPI_SUCCESS)
-        status = TERSE_BROKEN;
+        status = TERSE_PEER_LOST;
     if (!status)
         status = terse_group_callbacks(&ops, engine, (uint32_t)rank, (uint32_t)workers, out);
     if (status) {

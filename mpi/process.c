@@ -109,7 +109,7 @@ terse_status terse_mpi_start(terse_fault *fault)
             *fault = (terse_fault){.rank = -1};
             (void)snprintf(fault->text, sizeof fault->text, "MPI_Init_thread failed");
         }
-        return TERSE_BROKEN;
+        return TERSE_PEER_LOST;
     }
     started_here = 1;
     const terse_status status = check_launcher(fault);

@@ -43,9 +43,9 @@ static const struct field step_fields[] = {
     STEP(seconds, MUST | NOT_NEGATIVE),
     STEP(loss, MUST | NULLABLE),
     STEP(lr, NULLABLE),
-    STEP(bytes_said, MUST | NOT_NEGATIVE),
-    STEP(bytes_dense, MUST | NOT_NEGATIVE),
-    STEP(memory_norm, NULLABLE),
+    STEP(bytes_sent, MUST | NOT_NEGATIVE),
+    STEP(dense_bytes, MUST | NOT_NEGATIVE),
+    STEP(residual_norm, NULLABLE),
     STEP(compression_error, NULLABLE),
     STEP(bits, NULLABLE),
     {NULL, 0, 0},
@@ -57,7 +57,7 @@ static const struct field evaluation_fields[] = {
     EVALUATION(seconds, MUST | NOT_NEGATIVE),
     EVALUATION(loss, NULLABLE),
     EVALUATION(accuracy, NULLABLE | NOT_NEGATIVE | PART),
-    EVALUATION(bytes_said_total, NULLABLE | NOT_NEGATIVE),
+    EVALUATION(bytes_sent_total, NULLABLE | NOT_NEGATIVE),
     EVALUATION(phi_gradient, NULLABLE),
     EVALUATION(phi_noise, NULLABLE),
     {NULL, 0, 0},
@@ -79,16 +79,13 @@ static const struct {
     const char *key;
     size_t offset;
 } run_texts[] = {
-    {"terse", offsetof(struct rep_run, version)},
-    {"command", offsetof(struct rep_run, command)},
-    {"method", offsetof(struct rep_run, method)},
-    {"model", offsetof(struct rep_run, model)},
-    {"data", offsetof(struct rep_run, data)},
-    {"cpu_level", offsetof(struct rep_run, cpu_level)},
+    {"terse", offsetof(struct rep_run, version)}, {"command", offsetof(struct rep_run, command)},
+    {"method", offsetof(struct rep_run, method)}, {"model", offsetof(struct rep_run, model)},
+    {"data", offsetof(struct rep_run, data)},     {"kernels", offsetof(struct rep_run, kernels)},
 };
 
-const char *const rep_station_names[REP_STATIONS] = {
-    "compute", "memory", "encode", "wire", "group", "combine", "decode", "update",
+const char *const rep_stage_names[REP_STAGES] = {
+    "compute", "direction", "encode", "wire", "group", "combine", "decode", "update",
 };
 
 static const char *read_number(const com_json *value, int rules, double *out)
@@ -120,20 +117,20 @@ static const char *read_fields(const com_json *object, const struct field *field
     return NULL;
 }
 
-static const char *read_stations(const com_json *object, double *stations)
+static const char *read_stages(const com_json *object, double *stages)
 {
-    for (size_t i = 0; i < REP_STATIONS; i++)
-        stations[i] = NAN;
+    for (size_t i = 0; i < REP_STAGES; i++)
+        stages[i] = NAN;
     if (!object || com_json_is_null(object))
         return NULL;
     if (!com_json_is_object(object))
-        return "has stations that are no object";
-    for (size_t i = 0; i < REP_STATIONS; i++) {
-        const com_json *value = com_json_get(object, rep_station_names[i]);
-        const char *wrong = read_number(value, NULLABLE | NOT_NEGATIVE, &stations[i]);
+        return "has stages that are no object";
+    for (size_t i = 0; i < REP_STAGES; i++) {
+        const com_json *value = com_json_get(object, rep_stage_names[i]);
+        const char *wrong = read_number(value, NULLABLE | NOT_NEGATIVE, &stages[i]);
         if (wrong)
             return wrong;
-        stations[i] = isnan(stations[i]) ? 0 : stations[i];
+        stages[i] = isnan(stages[i]) ? 0 : stages[i];
     }
     return NULL;
 }
@@ -166,7 +163,7 @@ static const char *read_step(const com_json *object, struct rep_line *line)
     line->kind = REP_LINE_STEP;
     const char *wrong = read_fields(object, step_fields, &line->step);
     if (!wrong)
-        wrong = read_stations(com_json_get(object, "stations"), line->step.stations);
+        wrong = read_stages(com_json_get(object, "stages"), line->step.stages);
     return wrong ? wrong : read_tensor_bytes(com_json_get(object, "tensor_bytes"), line);
 }
 

@@ -82,16 +82,16 @@ static void columns_free(struct columns *columns)
     free(columns->keep);
 }
 
-/* Seconds of a step that do not depend on the network: all stations but the group's. */
+/* Seconds of a step that do not depend on the network: all stages but the group's. */
 static double work_of(const struct rep_step *step)
 {
     double sum = 0;
-    for (size_t i = 0; i < REP_STATIONS; i++)
-        sum += i == REP_GROUP ? 0 : step->stations[i];
+    for (size_t i = 0; i < REP_STAGES; i++)
+        sum += i == REP_GROUP ? 0 : step->stages[i];
     return sum;
 }
 
-/* Without stations the work is all of the time: the page then says too much, never too little. */
+/* Without stages the work is all of the time: the page then says too much, never too little. */
 static void fill_clock(const struct rep_run *run, struct columns *columns)
 {
     double bytes = 0;
@@ -100,7 +100,7 @@ static void fill_clock(const struct rep_run *run, struct columns *columns)
         const struct rep_step *step = &run->steps[i];
         double stride = rep_run_stride(run, i);
         double before = i == 0 ? 0 : run->steps[i - 1].seconds;
-        bytes += step->bytes_said * stride;
+        bytes += step->bytes_sent * stride;
         work += isnan(work_of(step)) ? step->seconds - before : work_of(step) * stride;
         columns->step[i] = step->step;
         columns->bytes[i] = bytes;
@@ -149,24 +149,24 @@ static void put_series(struct com_text *text, const char *key, size_t offset,
     com_text_put(text, "}");
 }
 
-static void put_stations(struct com_text *text, const struct rep_run *run)
+static void put_stages(struct com_text *text, const struct rep_run *run)
 {
-    double sums[REP_STATIONS] = {0};
+    double sums[REP_STAGES] = {0};
     double steps = 0;
     for (size_t i = 0; i < run->step_count; i++) {
         double stride = rep_run_stride(run, i);
-        if (isnan(run->steps[i].stations[0]))
+        if (isnan(run->steps[i].stages[0]))
             continue;
-        for (size_t s = 0; s < REP_STATIONS; s++)
-            sums[s] += run->steps[i].stations[s] * stride;
+        for (size_t s = 0; s < REP_STAGES; s++)
+            sums[s] += run->steps[i].stages[s] * stride;
         steps += stride;
     }
     if (steps <= 0)
         return;
-    com_text_put(text, ",\"stations\":{\"steps\":");
+    com_text_put(text, ",\"stages\":{\"steps\":");
     com_text_json_number(text, steps);
-    for (size_t s = 0; s < REP_STATIONS; s++)
-        put_number(text, rep_station_names[s], sums[s] / steps);
+    for (size_t s = 0; s < REP_STAGES; s++)
+        put_number(text, rep_stage_names[s], sums[s] / steps);
     com_text_put(text, "}");
 }
 
@@ -193,7 +193,7 @@ static void put_evaluations(struct com_text *text, const struct rep_run *run, si
         {"accuracy", offsetof(struct rep_evaluation, accuracy)},
         {"step", offsetof(struct rep_evaluation, step)},
         {"seconds", offsetof(struct rep_evaluation, seconds)},
-        {"bytes", offsetof(struct rep_evaluation, bytes_said_total)},
+        {"bytes", offsetof(struct rep_evaluation, bytes_sent_total)},
         {"loss", offsetof(struct rep_evaluation, loss)},
         {"phi_gradient", offsetof(struct rep_evaluation, phi_gradient)},
         {"phi_noise", offsetof(struct rep_evaluation, phi_noise)},
@@ -241,7 +241,7 @@ static void put_about(struct com_text *text, const struct rep_run *run)
     put_string(text, "method", run->method);
     put_string(text, "model", run->model);
     put_string(text, "data", run->data);
-    put_string(text, "cpu_level", run->cpu_level);
+    put_string(text, "kernels", run->kernels);
     put_number(text, "workers", run->workers);
     put_number(text, "seed", run->seed);
     put_number(text, "batch", run->batch);
@@ -270,11 +270,11 @@ static void put_run(struct com_text *text, const struct rep_run *run)
     fill_clock(run, &columns);
     put_clock(text, run, &columns);
     put_series(text, "loss", offsetof(struct rep_step, loss), run, &columns);
-    put_series(text, "memory_norm", offsetof(struct rep_step, memory_norm), run, &columns);
+    put_series(text, "residual_norm", offsetof(struct rep_step, residual_norm), run, &columns);
     put_series(text, "compression_error", offsetof(struct rep_step, compression_error), run,
                &columns);
     put_series(text, "bits", offsetof(struct rep_step, bits), run, &columns);
-    put_stations(text, run);
+    put_stages(text, run);
     put_evaluations(text, run, columns.keep);
     put_end(text, run);
     com_text_put(text, "}");

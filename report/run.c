@@ -35,12 +35,12 @@ static double mean_per_step(const struct rep_run *run, size_t offset)
 
 double rep_run_bytes_per_step(const struct rep_run *run)
 {
-    return mean_per_step(run, offsetof(struct rep_step, bytes_said));
+    return mean_per_step(run, offsetof(struct rep_step, bytes_sent));
 }
 
 double rep_run_dense_per_step(const struct rep_run *run)
 {
-    return mean_per_step(run, offsetof(struct rep_step, bytes_dense));
+    return mean_per_step(run, offsetof(struct rep_step, dense_bytes));
 }
 
 /* Room for one more element; the array may move. */
@@ -181,7 +181,7 @@ void rep_run_free(struct rep_run *run)
     free(run->method);
     free(run->model);
     free(run->data);
-    free(run->cpu_level);
+    free(run->kernels);
     free(run);
 }
 

@@ -9,32 +9,32 @@
 
 #include <terse/status.h>
 
-enum rep_station {
+enum rep_stage {
     REP_COMPUTE,
-    REP_MEMORY,
+    REP_DIRECTION,
     REP_ENCODE,
     REP_WIRE,
     REP_GROUP,
     REP_COMBINE,
     REP_DECODE,
     REP_UPDATE,
-    REP_STATIONS
+    REP_STAGES
 };
-extern const char *const rep_station_names[REP_STATIONS];
+extern const char *const rep_stage_names[REP_STAGES];
 
-/* Stands for every step since the line before: loss, bytes and stations are means of these. */
+/* Stands for every step since the line before: loss, bytes and stages are means of these. */
 struct rep_step {
     double step;
     double epoch;
     double seconds; /* since the start, without evaluation */
     double loss;
     double lr;
-    double bytes_said; /* per step and worker */
-    double bytes_dense;
-    double memory_norm;
+    double bytes_sent; /* per step and worker */
+    double dense_bytes;
+    double residual_norm;
     double compression_error;
     double bits;
-    double stations[REP_STATIONS]; /* seconds per step */
+    double stages[REP_STAGES]; /* seconds per step */
 };
 
 struct rep_evaluation {
@@ -43,7 +43,7 @@ struct rep_evaluation {
     double seconds;
     double loss;
     double accuracy;         /* 0..1 */
-    double bytes_said_total; /* by one worker since the start */
+    double bytes_sent_total; /* by one worker since the start */
     double phi_gradient;
     double phi_noise;
 };
@@ -71,7 +71,7 @@ struct rep_run {
     char *method;
     char *model;
     char *data;
-    char *cpu_level;
+    char *kernels;
     double workers;
     double seed;
     double batch;

@@ -141,7 +141,7 @@ static void look_early(struct rpr_descent *descent, struct rpr_team *team, uint6
     struct early *const early = descent->context;
     if (step % EARLY_EVERY != 0)
         return;
-    team->status = terse_method_deploy_all(team->method, early->point, &team->fault);
+    team->status = terse_method_eval_weights_all(team->method, early->point, &team->fault);
     early->x[step / EARLY_EVERY] =
         rpr_loss(descent->curvature, NULL, team->weights[0], team->count);
     early->deployed[step / EARLY_EVERY] =

@@ -11,7 +11,7 @@ static void mean_memory(struct rpr_team *team, double *out)
 {
     memset(out, 0, team->count * sizeof *out);
     for (uint32_t k = 0; k < team->workers; k++) {
-        const float *const memory = rpr_team_state(team, k, "memory");
+        const float *const memory = rpr_team_state(team, k, "residual");
         for (size_t i = 0; i < team->count && memory; i++)
             out[i] += (double)memory[i] / team->workers;
     }
@@ -43,7 +43,7 @@ static void look_trade(struct rpr_descent *descent, struct rpr_team *team, uint6
         return;
     mean_memory(team, trade->mean);
     for (uint32_t k = 0; k < team->workers; k++) {
-        const float *const memory = rpr_team_state(team, k, "memory");
+        const float *const memory = rpr_team_state(team, k, "residual");
         const float *const point = terse_method_point(team->method[k]);
         for (size_t i = 0; i < team->count; i++) {
             const double mean = trade->mean[i];

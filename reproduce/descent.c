@@ -49,9 +49,9 @@ static void count_traffic(struct rpr_descent *descent, const struct rpr_team *te
 {
     const terse_exchange_report *const report = &team->report[0].exchange;
     descent->bits += team->report[0].bits / (double)descent->steps;
-    descent->said_len += report->said_len;
-    descent->heard_len += report->heard_len;
-    descent->dense_len += report->dense_len;
+    descent->bytes_sent += report->bytes_sent;
+    descent->bytes_received += report->bytes_received;
+    descent->dense_bytes += report->dense_bytes;
 }
 
 static void note_loss(struct rpr_descent *descent, uint64_t step, double loss)

@@ -32,9 +32,9 @@ struct rpr_descent {
     double final;  /* mean loss of the last `tail` steps */
     uint64_t tail; /* 0: the last alone */
     double bits;   /* mean over the steps, of worker 0 */
-    uint64_t said_len;
-    uint64_t heard_len;
-    uint64_t dense_len;
+    uint64_t bytes_sent;
+    uint64_t bytes_received;
+    uint64_t dense_bytes;
     int diverged; /* the loss passed RPR_DIVERGED, and stands there from then on */
     terse_status status;
     terse_fault fault;

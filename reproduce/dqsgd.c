@@ -48,10 +48,10 @@ static void write_spec(char *out, size_t cap, size_t rule, size_t norm, double t
 {
     static const char *const bits[RULES] = {"", "average", "rms", "meanstd"};
     if (rule == FIXED)
-        (void)snprintf(out, cap, "qsgd:bits=%g,norm=%s,lr=%g,combine=gather", target,
+        (void)snprintf(out, cap, "qsgd:bits=%g,norm=%s,lr=%g,combine=allgather", target,
                        norm_name[norm], ETA);
     else
-        (void)snprintf(out, cap, "dqsgd:bits=%s,target=%g,alpha=%g,norm=%s,lr=%g,combine=gather",
+        (void)snprintf(out, cap, "dqsgd:bits=%s,target=%g,alpha=%g,norm=%s,lr=%g,combine=allgather",
                        bits[rule], target, ALPHA, norm_name[norm], ETA);
 }
 
@@ -208,7 +208,7 @@ static void equal_spending(struct rpr_sheet *sheet)
                               .context = spending};
     (void)snprintf(run.spec, sizeof run.spec,
                    "dqsgd:bits=error,epsilon=%g,smoothness=%g,noise=%.9g,gap=%.9g,alpha=%g,norm=2,"
-                   "lr=%g,combine=gather",
+                   "lr=%g,combine=allgather",
                    EPSILON, SMOOTHNESS, sigma, gap, ALPHA, ETA);
     rpr_descend(sheet, &run, 1);
     rpr_claim(sheet, "spending-most", spending->most, RPR_AT_MOST, 1.001,
@@ -278,7 +278,7 @@ static void plan_tight(struct rpr_sheet *sheet, struct tight *all, size_t index)
                                 .seed = sheet->seed + index,
                                 .look = look_bound,
                                 .context = &all->bound[bits][repeat]};
-    (void)snprintf(run->spec, sizeof run->spec, "qsgd:bits=%g,norm=2,lr=%g,combine=gather",
+    (void)snprintf(run->spec, sizeof run->spec, "qsgd:bits=%g,norm=2,lr=%g,combine=allgather",
                    tight_bits[bits], TIGHT_ETA);
     all->bound[bits][repeat] =
         (struct bound){.levels = exp2(tight_bits[bits] - 1) - 1,

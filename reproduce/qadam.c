@@ -33,7 +33,7 @@ static void write_spec(char *out, size_t cap, size_t index)
     else if (index < WITHOUT)
         (void)snprintf(out, cap, "qadam:%s,kx=0,kg=%zu", COMMON, index - WITH);
     else if (index < GRIDS)
-        (void)snprintf(out, cap, "qadam:%s,kx=0,kg=%zu,memory=none", COMMON, index - WITHOUT);
+        (void)snprintf(out, cap, "qadam:%s,kx=0,kg=%zu,feedback=none", COMMON, index - WITHOUT);
     else
         (void)snprintf(out, cap, "qadam:%s,kg=2,kx=%u", COMMON, kx_of[index - GRIDS]);
 }
@@ -238,7 +238,8 @@ static void traffic(struct rpr_sheet *sheet)
     rpr_descend(sheet, run, WIDTHS);
     for (size_t i = 0; i < WIDTHS; i++) {
         kx[i] = width_kx[i];
-        measured[i] = (double)(run[i].said_len + run[i].heard_len) / (2 * (double)run[i].dense_len);
+        measured[i] =
+            (double)(run[i].bytes_sent + run[i].bytes_received) / (2 * (double)run[i].dense_bytes);
         formula[i] = (3.0 + kx[i] + 2) / 64;
         worst = fmax(worst, fabs(measured[i] / formula[i] - 1));
     }

@@ -32,7 +32,7 @@ void rpr_team_open(struct rpr_team *team, const struct rpr_setup *setup);
 void rpr_team_step(struct rpr_team *team);
 void rpr_team_close(struct rpr_team *team);
 
-/* Worker's state of that name, NULL if there is none: "memory", "momentum". */
+/* Worker's state of that name, NULL if there is none: "residual", "momentum". */
 const float *rpr_team_state(struct rpr_team *team, uint32_t worker, const char *name);
 
 /* Calls run(context, 0 .. count-1) on so many threads; each call must use only what is its own. */

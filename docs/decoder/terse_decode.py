@@ -11,7 +11,7 @@ to be read: where the two disagree about a frame, one of them or the document is
 This file reads frames and layouts; terse_payload.py beside it reads what the codecs say.
 
 One frame for each FILE. The frames are decoded in the order given and their numbers added, so the
-two rounds of low-rank are given as two files. A frame that breaks a rule is refused: exit code 1,
+two passes of low-rank are given as two files. A frame that breaks a rule is refused: exit code 1,
 and one line with the file, the byte offset and the rule.
 """
 
@@ -158,8 +158,8 @@ class Frame:
 
     def __init__(self, data):
         self.check_kind(data)
-        (_, _, self.codec_id, self.round, flags, self.layout_hash, self.step, self.seed, self.first,
-         self.count, payload_len, self.worker, layout_len, self.params) = HEADER.unpack_from(data)
+        (_, _, self.codec_id, self.pass_number, flags, self.layout_hash, self.step, self.seed, self.first,
+         self.count, payload_len, self.worker, layout_len, self.option_bytes) = HEADER.unpack_from(data)
         self.payload_at = HEADER.size + layout_len
         self.check_lens(data, flags, layout_len, payload_len)
         body, checksum = data[:-CHECKSUM_LEN], data[-CHECKSUM_LEN:]
@@ -228,8 +228,8 @@ class Frame:
 def about(frame):
     return {
         "codec": CODECS[frame.codec_id].name,
-        "params": {p.name: v for p, v in zip(CODECS[frame.codec_id].params, frame.param)},
-        "round": frame.round,
+        "options": {p.name: v for p, v in zip(CODECS[frame.codec_id].options, frame.option)},
+        "pass": frame.pass_number,
         "worker": frame.worker,
         "step": frame.step,
         "seed": frame.seed,

@@ -172,7 +172,7 @@ class IndexShape:
 
 
 def decode_topk(frame, tensor, section, out, state):
-    keep, values = frame.param
+    keep, values = frame.option
     shape = IndexShape(tensor.count, keep)
     start = section.at
     stream = section.bits(shape.bits)
@@ -193,7 +193,7 @@ def decode_topk(frame, tensor, section, out, state):
 
 
 def block_count(frame, tensor):
-    (ratio,) = frame.param
+    (ratio,) = frame.option
     return max(1, math.floor(tensor.count / ratio))
 
 
@@ -212,7 +212,7 @@ def log_mag_bits(k):
 
 
 def decode_log(frame, tensor, section, out, state):
-    (k,) = frame.param
+    (k,) = frame.option
     levels = k + 1
     scale = section.scale()
     pairs = section.codes(tensor.count, log_mag_bits(k), levels)
@@ -237,7 +237,7 @@ def decode_uniform(frame, tensor, section, out, state):
 
 
 def decode_nearest(frame, tensor, section, out, state):
-    k, _ = frame.param
+    k, _ = frame.option
     unit = f32(section.scale() * 2.0**-k)
     pairs = section.codes(tensor.count, k + 1, 1 << k)
     add_codes(out, tensor, pairs, lambda m: f32(m * unit))
@@ -272,20 +272,20 @@ def orthonormalise(p, rows, rank):
 
 
 def is_low(frame, tensor):
-    (rank,) = frame.param
+    (rank,) = frame.option
     return tensor.cols > 1 and rank * (tensor.rows + tensor.cols) < tensor.count
 
 
 def decode_low_rank(frame, tensor, section, out, state):
-    (rank,) = frame.param
+    (rank,) = frame.option
     rows, cols = tensor.rows, tensor.cols
     if not is_low(frame, tensor):
-        if frame.round == 1:
+        if frame.pass_number == 1:
             decode_f32(frame, tensor, section, out, state)
-    elif frame.round == 0:
+    elif frame.pass_number == 0:
         state[tensor.number] = orthonormalise(section.floats(rows * rank), rows, rank)
     elif tensor.number not in state:
-        section.refuse(section.at, "round 1 before round 0")
+        section.refuse(section.at, "pass 1 before pass 0")
     else:
         add_product(out, tensor, state[tensor.number], section.floats(rank * cols), rank)
 
@@ -308,21 +308,21 @@ def packed(count, bits):
 
 
 def topk_len(frame, tensor):
-    keep, values = frame.param
+    keep, values = frame.option
     shape = IndexShape(tensor.count, keep)
     value_len = 4 if values == 0 else 2
     return packed(shape.bits, 1) + shape.k * value_len
 
 
 def log_len(frame, tensor):
-    return 4 + packed(tensor.count, 1 + log_mag_bits(frame.param[0]))
+    return 4 + packed(tensor.count, 1 + log_mag_bits(frame.option[0]))
 
 
 def low_rank_len(frame, tensor):
-    (rank,) = frame.param
+    (rank,) = frame.option
     if is_low(frame, tensor):
-        return 4 * rank * (tensor.cols if frame.round else tensor.rows)
-    return 4 * tensor.count if frame.round else 0
+        return 4 * rank * (tensor.cols if frame.pass_number else tensor.rows)
+    return 4 * tensor.count if frame.pass_number else 0
 
 
 # ---- codecs --------------------------------------------------------------------------------------
@@ -351,25 +351,25 @@ class Whole(Real):
 
 
 class Codec:
-    def __init__(self, name, section_len, decode, *params, rounds=1, is_fixed=True):
+    def __init__(self, name, section_len, decode, *options, passes=1, is_fixed=True):
         self.name = name
         self.section_len = section_len  # of a tensor with elements; the longest if not is_fixed
         self.decode = decode
-        self.params = params
-        self.rounds = rounds
+        self.options = options
+        self.passes = passes
         self.is_fixed = is_fixed
 
-    def read_params(self, data):
+    def read_options(self, data):
         at, values = 0, []
-        for param in self.params:
-            value = param.read(data, at)
-            if not param.low <= value <= param.high or math.copysign(1, value) < 0:
-                raise Refused(64 + at, f"parameter {param.name} is not in its range")
+        for option in self.options:
+            value = option.read(data, at)
+            if not option.low <= value <= option.high or math.copysign(1, value) < 0:
+                raise Refused(64 + at, f"option {option.name} is not in its range")
             values.append(value)
-            at += param.size
+            at += option.size
         for i in range(at, len(data)):
             if data[i]:
-                raise Refused(64 + i, "parameter padding is not zero")
+                raise Refused(64 + i, "option padding is not zero")
         return values
 
 
@@ -383,23 +383,23 @@ CODECS = {
     6: Codec("topk", topk_len, decode_topk, Real("keep", 1e-9, 1), Whole("values", 0, 1)),
     7: Codec("block", lambda f, t: 4 * block_count(f, t), decode_block, Real("ratio", 1, 1e9)),
     8: Codec("log", log_len, decode_log, Whole("k", 0, 14)),
-    9: Codec("uniform", lambda f, t: 5 + packed(t.count, f.param[0]), decode_uniform,
+    9: Codec("uniform", lambda f, t: 5 + packed(t.count, f.option[0]), decode_uniform,
              Whole("bits", 2, 16), Whole("norm", 0, 1), is_fixed=False),
-    10: Codec("nearest", lambda f, t: 4 + packed(t.count, f.param[0] + 2), decode_nearest,
+    10: Codec("nearest", lambda f, t: 4 + packed(t.count, f.option[0] + 2), decode_nearest,
               Whole("k", 1, 14), Real("range", 0, 1e30)),
     11: Codec("natural", lambda f, t: packed(t.count, 9), decode_natural),
-    12: Codec("low-rank", low_rank_len, decode_low_rank, Whole("rank", 1, 32), rounds=2),
+    12: Codec("low-rank", low_rank_len, decode_low_rank, Whole("rank", 1, 32), passes=2),
 }
 
 
 def decode(frame, out, state):
-    """Adds what a frame says to `out`. `state` is kept between the rounds of a step."""
+    """Adds what a frame says to `out`. `state` is kept between the passes of a step."""
     codec = CODECS.get(frame.codec_id)
     if codec is None:
         raise Refused(5, f"codec {frame.codec_id} is not known here")
-    frame.param = codec.read_params(frame.params)
-    if frame.round >= codec.rounds:
-        raise Refused(6, f"round: {frame.round}, the codec has no such")
+    frame.option = codec.read_options(frame.option_bytes)
+    if frame.pass_number >= codec.passes:
+        raise Refused(6, f"pass: {frame.pass_number}, the codec has no such")
     tensors = [tensor for tensor in frame.tensors if tensor.count]
     longest = sum(codec.section_len(frame, tensor) for tensor in tensors)
     given = len(frame.payload)

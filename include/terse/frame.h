@@ -21,15 +21,15 @@ extern "C" {
 /* What a frame says about itself. Pointers lead into the bytes given to terse_frame_open. */
 typedef struct terse_frame {
     uint8_t codec; /* wire id */
-    uint8_t round;
+    uint8_t pass;
     uint32_t worker; /* who said it */
     uint64_t step;
     uint64_t seed; /* of the draws */
     uint64_t layout_hash;
     uint64_t first; /* the elements of the flat buffer it is about: first .. first+count-1 */
     uint64_t count;
-    uint8_t params[TERSE_PARAMS_LEN]; /* the codec's parameters, canonical */
-    const uint8_t *layout;            /* the layout's description, or NULL if not included */
+    uint8_t option_bytes[TERSE_OPTION_BYTES]; /* the codec's options, canonical */
+    const uint8_t *layout; /* the layout's description, or NULL if not included */
     size_t layout_len;
     const uint8_t *payload;
     size_t payload_len;
@@ -41,8 +41,8 @@ TERSE_API size_t terse_frame_len(const terse_codec *codec, size_t payload_len, i
 /* Writes a frame. `with_layout` includes names and shapes, so that a file explains itself.
  * `payload` may already lie in its place inside `out` (at terse_frame_payload_at) and is then not
  * copied. */
-TERSE_API TERSE_CHECK terse_status terse_frame_seal(const terse_codec *codec, uint32_t round,
-                                                    const terse_draw *draw, const void *payload,
+TERSE_API TERSE_CHECK terse_status terse_frame_seal(const terse_codec *codec, uint32_t pass,
+                                                    const terse_rng_key *key, const void *payload,
                                                     size_t payload_len, int with_layout, void *out,
                                                     size_t cap, size_t *len);
 TERSE_API size_t terse_frame_payload_at(const terse_codec *codec, int with_layout);
@@ -53,7 +53,7 @@ TERSE_API size_t terse_frame_payload_at(const terse_codec *codec, int with_layou
 TERSE_API TERSE_CHECK terse_status terse_frame_open(const void *bytes, size_t len, terse_frame *out,
                                                     size_t *used, terse_fault *fault);
 
-/* Is this frame for this codec (same codec, parameters, layout, range)? TERSE_MISMATCH names what
+/* Is this frame for this codec (same codec, options, layout, range)? TERSE_MISMATCH names what
  * differs. */
 TERSE_API TERSE_CHECK terse_status terse_frame_match(const terse_frame *frame,
                                                      const terse_codec *codec, terse_fault *fault);

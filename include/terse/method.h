@@ -1,4 +1,4 @@
-/* A method trains: weights in, gradients in, weights out. It is one choice at each station: where
+/* A method trains: weights in, gradients in, weights out. It is one choice at each stage: where
  * the gradient is taken (point), what it becomes (direction), how it is said and combined (an
  * exchange), what the answer does to the weights (update).
  *
@@ -10,8 +10,8 @@
  *         terse_method_step(method, gradient, &report, &fault);    // weights are equal again
  *     }
  *
- * `terse_method_list` knows all methods; a SPEC may also compose one of stations:
- * "direction=momentum,memory=residual,codec=topk:keep=0.01,combine=gather,update=subtract".
+ * `terse_method_list` knows all methods; a SPEC may also compose one of stages:
+ * "direction=momentum,feedback=residual,codec=topk:keep=0.01,combine=allgather,update=subtract".
  *
  * All workers make it with equal spec, options and weights and call it in the same order. A step
  * happens on all of them or on none. A method belongs to one thread at a time; it allocates in
@@ -41,15 +41,16 @@ typedef struct terse_method_options {
     uint64_t seed;    /* of every draw */
     uint64_t steps;   /* of the whole training: schedules and bit budgets need it; 0 unknown */
     uint32_t threads; /* of codecs and passes; 1. Never changes a result. */
-    uint32_t compare_every; /* compare a hash of the answer every so many exchanges; 0 never */
-    uint32_t measure_every; /* measure memory and error every so many steps; 0 never */
-    uint32_t trusted;       /* 1: the caller has checked that gradients are finite */
-    uint32_t answer; /* 1: `weights` are no weights: a step writes there what all agreed on (mean or
-                      * majority), for an optimizer elsewhere; a step that is skipped, anything.
-                      * There is no lr, decay or momentum of the update; methods whose answer are
-                      * weights, and every > 1, are refused. */
-    uint32_t answer_kept; /* 1: nobody else writes to that buffer. A sparse answer then costs what
-                           * it says, not a pass over all elements. */
+    uint32_t compare_every;     /* compare a hash of the answer every so many exchanges; 0 never */
+    uint32_t measure_every;     /* measure memory and error every so many steps; 0 never */
+    uint32_t skip_finite_check; /* 1: the caller has checked that gradients are finite */
+
+    /* 1: `weights` are no weights: a step writes there what all agreed on (mean or majority), for
+     * an optimizer elsewhere; a step that is skipped, anything. There is no lr, decay or momentum
+     * of the update; methods whose answer are weights, and every > 1, are refused. */
+    uint32_t aggregate_out;
+    uint32_t private_output; /* 1: nobody else writes to that buffer. A sparse answer then costs
+                              * what it says, not a pass over all elements. */
 } terse_method_options;
 
 /* What a step did. */
@@ -58,7 +59,7 @@ typedef struct terse_method_report {
     uint64_t step;                  /* its number, from 0 */
     double lr;
     double bits;              /* of this worker's payload, per element */
-    double memory_norm;       /* |e| after the step; NaN where not measured or without memory */
+    double residual_norm;     /* |e| after the step; NaN where not measured or without memory */
     double compression_error; /* |e| / |what was to be said|; NaN likewise */
     uint32_t exchanged;       /* 0: a local step */
     uint32_t reserved;
@@ -72,7 +73,7 @@ typedef struct terse_method_about {
     const char *summary;
     const char *point;
     const char *direction;
-    const char *memory; /* and its unit: "residual, in units of weights" */
+    const char *feedback; /* and its unit: "residual, in units of weights" */
     const char *codec;
     const char *combine;
     const char *update;
@@ -80,13 +81,13 @@ typedef struct terse_method_about {
     const char *bytes;    /* per step and worker, as a function of d and K */
     const char *citation; /* of the paper */
     const char *verified; /* what of it could be checked, and what is assumed */
-    uint32_t param_count;
+    uint32_t option_count;
 } terse_method_about;
 
 /* Index from 0; TERSE_BAD_ARGUMENT past the last. */
 TERSE_API TERSE_CHECK terse_status terse_method_list(uint32_t index, terse_method_about *out);
-TERSE_API TERSE_CHECK terse_status terse_method_param(uint32_t index, uint32_t param,
-                                                      terse_param *out);
+TERSE_API TERSE_CHECK terse_status terse_method_option(uint32_t index, uint32_t option,
+                                                       terse_option *out);
 
 /* ---- making one ---- */
 
@@ -121,8 +122,8 @@ TERSE_API const float *terse_method_point(const terse_method *method);
  * worker leaves its own step out: the others cannot know.) What a codec cannot say, and a sum that
  * overflows, are found later: the step is skipped too, and state is restored to rounding; PowerSGD
  * forgets its factors. On any other failure the weights
- * are as before the step, what was said is back in memory, and the method answers TERSE_BROKEN from
- * then on. */
+ * are as before the step, what was said is back in memory, and the method answers TERSE_PEER_LOST
+ * from then on. */
 TERSE_API TERSE_CHECK terse_status terse_method_step(terse_method *method, const float *gradient,
                                                      terse_method_report *report,
                                                      terse_fault *fault);
@@ -154,18 +155,18 @@ TERSE_API TERSE_CHECK terse_status terse_method_finish(terse_method *method, con
 /* ---- the result ---- */
 
 /* 1 if the point to evaluate and deploy is not the weights (def-a). */
-TERSE_API int terse_method_deploys(const terse_method *method);
+TERSE_API int terse_method_has_eval_weights(const terse_method *method);
 
-/* Writes that point: collective, costs a dense sum where terse_method_deploys. */
-TERSE_API TERSE_CHECK terse_status terse_method_deploy(terse_method *method, float *out,
-                                                       terse_fault *fault);
+/* Writes that point: collective, costs a dense sum where terse_method_has_eval_weights. */
+TERSE_API TERSE_CHECK terse_status terse_method_eval_weights(terse_method *method, float *out,
+                                                             terse_fault *fault);
 /* The same for all workers of terse_method_create_all; `out` is the one point of all. */
-TERSE_API TERSE_CHECK terse_status terse_method_deploy_all(terse_method *const *method, float *out,
-                                                           terse_fault *fault);
+TERSE_API TERSE_CHECK terse_status terse_method_eval_weights_all(terse_method *const *method,
+                                                                 float *out, terse_fault *fault);
 
 /* ---- settings ---- */
 
-/* The complete spec, every parameter written out; belongs to the method. */
+/* The complete spec, every option written out; belongs to the method. */
 TERSE_API const char *terse_method_spec(const terse_method *method);
 /* What its exchange chose, as terse_exchange_settings. */
 TERSE_API const char *terse_method_settings(const terse_method *method);
@@ -178,11 +179,11 @@ TERSE_API uint32_t terse_method_workers(const terse_method *method);
 
 /* What becomes of a part of the state when the number of workers changes. */
 typedef enum terse_state_kind {
-    TERSE_STATE_SHARED, /* equal on all: any worker's copy */
-    TERSE_STATE_SUM,    /* error memory: the sum over workers must stay */
-    TERSE_STATE_OWN,    /* a worker's own moments: new workers may copy another's */
-    TERSE_STATE_SLICES, /* floats, zero outside a worker's slices: the sum is the whole */
-    TERSE_STATE_HINT,   /* may be dropped: the next step does without */
+    TERSE_STATE_SHARED,   /* equal on all: any worker's copy */
+    TERSE_STATE_RESIDUAL, /* error memory: the sum over workers must stay */
+    TERSE_STATE_OWN,      /* a worker's own moments: new workers may copy another's */
+    TERSE_STATE_SLICES,   /* floats, zero outside a worker's slices: the sum is the whole */
+    TERSE_STATE_HINT,     /* may be dropped: the next step does without */
 } terse_state_kind;
 
 typedef struct terse_state {

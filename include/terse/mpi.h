@@ -13,13 +13,13 @@
 extern "C" {
 #endif
 
-/* This process's seat among the processes of `comm`, which all call this. MPI is initialised
+/* This process's handle among the processes of `comm`, which all call this. MPI is initialised
  * already, with any thread level: below MPI_THREAD_SERIALIZED only the main thread may use the
- * seat, and others get TERSE_UNSUPPORTED. The communicator is duplicated; destroy the seat before
- * MPI_Finalize.
+ * handle, and others get TERSE_UNSUPPORTED. The communicator is duplicated; destroy the handle
+ * before MPI_Finalize.
  *
- * MPI cannot take back what is under way: after TERSE_LATE or TERSE_BROKEN the buffers stay with
- * MPI, and the way out is MPI_Abort. A worker that left without a word is late, not broken. */
+ * MPI cannot take back what is under way: after TERSE_TIMEOUT or TERSE_PEER_LOST the buffers stay
+ * with MPI, and the way out is MPI_Abort. A worker that left without a word is late, not broken. */
 TERSE_API TERSE_CHECK terse_status terse_group_mpi(MPI_Comm comm, terse_group **out,
                                                    terse_fault *fault);
 
@@ -27,7 +27,7 @@ typedef struct terse_mpi_about {
     char library[64];    /* "Open MPI v4.1.4", "MPICH Version: 4.0.2", ... */
     const char *threads; /* "single", "funneled", "serialized", "multiple"; "" before MPI_Init */
     const char *note;    /* what this level means for overlap, one line */
-    int overlap;         /* 1: a thread of its own may drive the seat while the main one computes */
+    int overlap; /* 1: a thread of its own may drive the handle while the main one computes */
 } terse_mpi_about;
 
 /* Works at any time, before MPI_Init too. */
@@ -44,7 +44,7 @@ TERSE_API uint32_t terse_mpi_launched(void);
  * process would be alone. */
 TERSE_API TERSE_CHECK terse_status terse_mpi_start(terse_fault *fault);
 
-/* This process's seat among all that were started together: terse_group_mpi(MPI_COMM_WORLD, ...)
+/* This process's handle among all that were started together: terse_group_mpi(MPI_COMM_WORLD, ...)
  * for programs that load this library at run time and know no mpi.h. */
 TERSE_API TERSE_CHECK terse_status terse_group_mpi_world(terse_group **out, terse_fault *fault);
 

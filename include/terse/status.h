@@ -30,8 +30,9 @@ typedef enum terse_status {
 
     /* the machine failed */
     TERSE_NO_MEMORY = -40,
-    TERSE_LATE = -41,   /* a worker was not heard of before the deadline; the fault names it */
-    TERSE_BROKEN = -42, /* the group is dead: a worker left or the engine failed; make a new one */
+    TERSE_TIMEOUT = -41, /* a worker was not heard of before the timeout; the fault names it */
+    TERSE_PEER_LOST =
+        -42, /* the group is dead: a worker left or the engine failed; make a new one */
 
     /* not in this build or on this CPU */
     TERSE_UNSUPPORTED = -60,

@@ -7,7 +7,7 @@ from ctypes import c_char, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint3
 from ctypes import c_void_p
 from typing import Iterator, List, Optional
 
-STATIONS = ("memory", "encode", "wire", "group", "combine", "decode", "update")
+STAGES = ("direction", "encode", "wire", "group", "combine", "decode", "update")
 
 
 class TerseError(Exception):
@@ -40,7 +40,7 @@ class LibraryMissing(TerseError, ImportError):
 
 OK, BAD_ARGUMENT, BAD_SPEC, TOO_SMALL, NOT_FINITE, OUT_OF_RANGE = 0, -1, -2, -3, -4, -5
 BAD_FRAME, BAD_VERSION, BAD_CHECKSUM, MISMATCH = -20, -21, -22, -23
-NO_MEMORY, LATE, BROKEN, UNSUPPORTED = -40, -41, -42, -60
+NO_MEMORY, TIMEOUT, PEER_LOST, UNSUPPORTED = -40, -41, -42, -60
 
 
 class Fault(ctypes.Structure):
@@ -51,16 +51,16 @@ class Fault(ctypes.Structure):
         super().__init__(rank=-1)  # nobody, until the library names somebody
 
 
-class Draw(ctypes.Structure):
-    """terse_draw"""
+class RngKey(ctypes.Structure):
+    """terse_rng_key"""
     _fields_ = [("seed", c_uint64), ("step", c_uint64), ("worker", c_uint32)]
 
 
 class Frame(ctypes.Structure):
     """terse_frame"""
-    _fields_ = [("codec", ctypes.c_uint8), ("round", ctypes.c_uint8), ("worker", c_uint32),
+    _fields_ = [("codec", ctypes.c_uint8), ("pass_number", ctypes.c_uint8), ("worker", c_uint32),
                 ("step", c_uint64), ("seed", c_uint64), ("layout_hash", c_uint64),
-                ("first", c_uint64), ("count", c_uint64), ("params", ctypes.c_uint8 * 16),
+                ("first", c_uint64), ("count", c_uint64), ("option_bytes", ctypes.c_uint8 * 16),
                 ("layout", c_void_p), ("layout_len", c_size_t), ("payload", c_void_p),
                 ("payload_len", c_size_t)]
 
@@ -71,44 +71,44 @@ class Tensor(ctypes.Structure):
                 ("count", c_uint64), ("offset", c_uint64)]
 
 
-class LevelAbout(ctypes.Structure):
-    """terse_level_about"""
+class KernelSetAbout(ctypes.Structure):
+    """terse_kernel_set_about"""
     _fields_ = [("name", c_char_p), ("needs", c_char_p), ("supported", c_uint32),
                 ("kernels", c_uint32)]
 
 
 class CodecAbout(ctypes.Structure):
     """terse_codec_about"""
-    _fields_ = [("name", c_char_p), ("summary", c_char_p), ("params", c_void_p),
-                ("param_count", c_uint32), ("traits", c_uint32), ("rounds", c_uint32),
+    _fields_ = [("name", c_char_p), ("summary", c_char_p), ("options", c_void_p),
+                ("option_count", c_uint32), ("traits", c_uint32), ("passes", c_uint32),
                 ("wire_id", ctypes.c_uint8)]
 
 
 class MethodAbout(ctypes.Structure):
     """terse_method_about"""
     _fields_ = [(name, c_char_p) for name in (
-        "name", "summary", "point", "direction", "memory", "codec", "combine", "update",
-        "formula", "bytes", "citation", "verified")] + [("param_count", c_uint32)]
+        "name", "summary", "point", "direction", "feedback", "codec", "combine", "update",
+        "formula", "bytes", "citation", "verified")] + [("option_count", c_uint32)]
 
 
 class MethodOptions(ctypes.Structure):
     """terse_method_options"""
     _fields_ = [("size", c_size_t), ("seed", c_uint64), ("steps", c_uint64),
                 ("threads", c_uint32), ("compare_every", c_uint32), ("measure_every", c_uint32),
-                ("trusted", c_uint32), ("answer", c_uint32), ("answer_kept", c_uint32)]
+                ("skip_finite_check", c_uint32), ("aggregate_out", c_uint32), ("private_output", c_uint32)]
 
 
 class ExchangeReport(ctypes.Structure):
     """terse_exchange_report"""
-    _fields_ = [("step", c_uint64), ("said_len", c_uint64), ("heard_len", c_uint64),
-                ("dense_len", c_uint64), ("nanoseconds", c_uint64 * len(STATIONS)),
+    _fields_ = [("step", c_uint64), ("bytes_sent", c_uint64), ("bytes_received", c_uint64),
+                ("dense_bytes", c_uint64), ("nanoseconds", c_uint64 * len(STAGES)),
                 ("skipped", c_int32), ("skipped_by", c_int32)]
 
 
 class MethodReport(ctypes.Structure):
     """terse_method_report"""
     _fields_ = [("exchange", ExchangeReport), ("step", c_uint64), ("lr", c_double),
-                ("bits", c_double), ("memory_norm", c_double), ("compression_error", c_double),
+                ("bits", c_double), ("residual_norm", c_double), ("compression_error", c_double),
                 ("exchanged", c_uint32), ("reserved", c_uint32)]
 
 
@@ -118,13 +118,13 @@ class StatePart(ctypes.Structure):
                 ("floats", c_uint32)]
 
 
-class Swap(ctypes.Structure):
-    """terse_swap"""
+class Alltoallv(ctypes.Structure):
+    """terse_alltoallv"""
     _fields_ = [("send_at", ctypes.POINTER(c_void_p)), ("send_len", ctypes.POINTER(c_size_t)),
                 ("recv_at", ctypes.POINTER(c_void_p)), ("recv_len", ctypes.POINTER(c_size_t))]
 
 
-POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(Swap), ctypes.POINTER(c_int32))
+POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(Alltoallv), ctypes.POINTER(c_int32))
 TEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(c_int), ctypes.POINTER(c_int32))
 WAIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_uint64, ctypes.POINTER(c_int32))
 LEAVE = ctypes.CFUNCTYPE(None, c_void_p)
@@ -145,8 +145,8 @@ _FUNCTIONS = {
     "version": (c_char_p, ()),
     "build_options": (c_char_p, ()),
     "status_text": (c_char_p, (c_int,)),
-    "level": (c_int, (ctypes.POINTER(c_char_p), _FAULT)),
-    "level_list": (c_int, (c_uint32, ctypes.POINTER(LevelAbout))),
+    "kernel_set_name": (c_int, (ctypes.POINTER(c_char_p), _FAULT)),
+    "kernel_set_list": (c_int, (c_uint32, ctypes.POINTER(KernelSetAbout))),
     "layout_create": (c_int, (_P,)),
     "layout_add": (c_int, (c_void_p, c_char_p, c_uint32, ctypes.POINTER(c_uint64))),
     "layout_destroy": (None, (c_void_p,)),
@@ -159,13 +159,13 @@ _FUNCTIONS = {
     "codec_describe": (None, (c_void_p, ctypes.POINTER(CodecAbout))),
     "codec_spec": (c_char_p, (c_void_p,)),
     "codec_payload_bound": (c_size_t, (c_void_p, c_uint32)),
-    "codec_encode": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Draw), c_void_p, c_void_p,
+    "codec_encode": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_void_p,
                              c_size_t, ctypes.POINTER(c_size_t))),
-    "codec_decode_add": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Draw), c_void_p, c_size_t,
+    "codec_decode_add": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_size_t,
                                  c_void_p, _FAULT)),
     "frame_len": (c_size_t, (c_void_p, c_size_t, c_int)),
     "frame_payload_at": (c_size_t, (c_void_p, c_int)),
-    "frame_seal": (c_int, (c_void_p, c_uint32, ctypes.POINTER(Draw), c_void_p, c_size_t, c_int,
+    "frame_seal": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_size_t, c_int,
                            c_void_p, c_size_t, ctypes.POINTER(c_size_t))),
     "frame_open": (c_int, (c_void_p, c_size_t, ctypes.POINTER(Frame), ctypes.POINTER(c_size_t),
                            _FAULT)),
@@ -173,7 +173,7 @@ _FUNCTIONS = {
     "frame_codec": (c_int, (ctypes.POINTER(Frame), c_void_p, c_void_p, _P, _FAULT)),
     "group_local": (c_int, (c_uint32, _P)),
     "group_callbacks": (c_int, (ctypes.POINTER(GroupOps), c_void_p, c_uint32, c_uint32, _P)),
-    "group_deadline": (c_int, (c_void_p, c_double)),
+    "group_set_timeout": (c_int, (c_void_p, c_double)),
     "group_destroy": (None, (c_void_p,)),
     "method_list": (c_int, (c_uint32, ctypes.POINTER(MethodAbout))),
     "method_check": (c_int, (c_char_p, _FAULT)),
@@ -185,7 +185,7 @@ _FUNCTIONS = {
                                     ctypes.POINTER(MethodReport), _FAULT)),
     "method_post": (c_int, (c_void_p, c_void_p, c_uint32, c_uint32, _FAULT)),
     "method_finish": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
-    "method_deploy": (c_int, (c_void_p, c_void_p, _FAULT)),
+    "method_eval_weights": (c_int, (c_void_p, c_void_p, _FAULT)),
     "method_spec": (c_char_p, (c_void_p,)),
     "method_settings": (c_char_p, (c_void_p,)),
     "method_set_lr": (c_int, (c_void_p, c_double)),
@@ -271,7 +271,7 @@ def error_of(status: int, fault: Optional[Fault] = None) -> Exception:
         return FrameError(text)
     if status == MISMATCH:
         return MismatchError(text, rank)
-    if status in (LATE, BROKEN):
+    if status in (TIMEOUT, PEER_LOST):
         if rank >= 0 and "rank %d" % rank not in text:
             text = "rank %d: %s" % (rank, text)
         return GroupError(text, rank)

@@ -4,10 +4,10 @@ import ctypes
 from ctypes import byref, c_void_p
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ._library import (STATIONS, Fault, Layout, MethodAbout, MethodOptions, MethodReport,
+from ._library import (STAGES, Fault, Layout, MethodAbout, MethodOptions, MethodReport,
                        StatePart, check, library)
 
-KINDS = ("shared", "sum", "own", "slices", "hint")  # terse_state_kind
+KINDS = ("shared", "residual", "own", "slices", "hint")  # terse_state_kind
 Shape = Tuple[int, ...]
 
 
@@ -24,14 +24,15 @@ class Method:
     """Destroys itself with `close`; the group must outlive it unless it broke."""
 
     def __init__(self, spec: str, group: Any, tensors: Sequence[Tuple[str, Shape]], weights: int,
-                 *, seed: int = 0, steps: int = 0, threads: int = 1, answer: bool = False,
-                 kept: bool = False) -> None:
+                 *, seed: int = 0, steps: int = 0, threads: int = 1, aggregate_out: bool = False,
+                 private_output: bool = False) -> None:
         self._lib = library()
         self._handle = c_void_p()
         self._group = group  # kept alive
         layout, fault = Layout(tensors), Fault()
         options = MethodOptions(size=ctypes.sizeof(MethodOptions), seed=seed, steps=steps,
-                                threads=threads, answer=int(answer), answer_kept=int(kept))
+                                threads=threads, aggregate_out=int(aggregate_out),
+                                private_output=int(private_output))
         check(self._lib.method_create(spec.encode(), group.handle, layout.handle, weights,
                                       byref(options), byref(self._handle), byref(fault)), fault)
 
@@ -42,7 +43,7 @@ class Method:
 
     @property
     def spec(self) -> str:
-        """Every parameter written out."""
+        """Every option written out."""
         return self._lib.method_spec(self._handle).decode()
 
     @property
@@ -85,10 +86,10 @@ class Method:
         check(self._lib.method_finish(self._handle, gradient, byref(report), byref(fault)), fault)
         return report
 
-    def deploy(self, out: int) -> None:
+    def eval_weights(self, out: int) -> None:
         """Writes the point to evaluate: collective."""
         fault = Fault()
-        check(self._lib.method_deploy(self._handle, out, byref(fault)), fault)
+        check(self._lib.method_eval_weights(self._handle, out, byref(fault)), fault)
 
     def parts(self) -> List[Part]:
         """The state, to read and to write between steps; then call `restored`."""
@@ -115,13 +116,13 @@ class LocalGroup:
         library().group_destroy(self.handle)
 
 
-def try_spec(spec: str, *, steps: int = 0, answer: bool = False) -> str:
+def try_spec(spec: str, *, steps: int = 0, aggregate_out: bool = False) -> str:
     """The complete spec; ValueError with the library's message where it cannot be."""
     group = LocalGroup()
     weights = (ctypes.c_float * 16)()
     try:
         method = Method(spec, group, [("x", (4, 4))], ctypes.addressof(weights), steps=steps,
-                        answer=answer)
+                        aggregate_out=aggregate_out)
         complete = method.spec
         method.close()
         return complete
@@ -130,7 +131,7 @@ def try_spec(spec: str, *, steps: int = 0, answer: bool = False) -> str:
 
 
 def methods() -> Dict[str, Dict[str, str]]:
-    """Every method of the table: its stations and what is known of it."""
+    """Every method of the table: its stages and what is known of it."""
     lib, found, about = library(), {}, MethodAbout()
     while lib.method_list(len(found), byref(about)) == 0:
         found[about.name.decode()] = {
@@ -144,22 +145,22 @@ class Totals:
 
     def __init__(self) -> None:
         self.steps = self.skipped = self.said = self.heard = self.dense = 0
-        self.nanoseconds = [0] * len(STATIONS)
+        self.nanoseconds = [0] * len(STAGES)
 
     def add(self, report: MethodReport) -> None:
         done = report.exchange
         self.steps += 1
         self.skipped += done.skipped != 0
-        self.said += done.said_len
-        self.heard += done.heard_len
-        self.dense += done.dense_len
+        self.said += done.bytes_sent
+        self.heard += done.bytes_received
+        self.dense += done.dense_bytes
         for index, spent in enumerate(done.nanoseconds):
             self.nanoseconds[index] += spent
 
     def as_dict(self) -> Dict[str, Any]:
         steps = max(1, self.steps)
-        return {"steps": self.steps, "skipped": self.skipped, "bytes_said": self.said,
-                "bytes_heard": self.heard, "dense_bytes": self.dense,
-                "times_smaller": self.dense / self.said if self.said else 0.0,
+        return {"steps": self.steps, "skipped": self.skipped, "bytes_sent": self.said,
+                "bytes_received": self.heard, "dense_bytes": self.dense,
+                "compression_ratio": self.dense / self.said if self.said else 0.0,
                 "ms_per_step": {name: spent / steps / 1e6
-                                for name, spent in zip(STATIONS, self.nanoseconds)}}
+                                for name, spent in zip(STAGES, self.nanoseconds)}}

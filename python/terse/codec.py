@@ -5,9 +5,9 @@ from typing import Any, Dict
 
 import numpy
 
-from ._library import CodecAbout, Draw, Fault, Frame, FrameError, Layout, Tensor, check, library
+from ._library import CodecAbout, RngKey, Fault, Frame, FrameError, Layout, Tensor, check, library
 
-_TWO_ROUNDS = ("%s takes two rounds, the second of which needs what all workers said in the "
+_TWO_PASSES = ("%s takes two passes, the second of which needs what all workers said in the "
                "first: it has no frame of its own")
 
 
@@ -35,16 +35,16 @@ def encode(x: Any, spec: str = "f32", *, seed: int = 0, step: int = 0, worker: i
           fault)
     about = CodecAbout()
     lib.codec_describe(codec.handle, byref(about))
-    if about.rounds > 1:
-        raise ValueError(_TWO_ROUNDS % about.name.decode())
+    if about.passes > 1:
+        raise ValueError(_TWO_PASSES % about.name.decode())
     bound = lib.codec_payload_bound(codec.handle, 0)
     room = numpy.empty(lib.frame_len(codec.handle, bound, 1), dtype=numpy.uint8)
     payload = room.ctypes.data + lib.frame_payload_at(codec.handle, 1)
-    draw, used = Draw(seed, step, worker), c_size_t()
-    check(lib.codec_encode(codec.handle, 0, byref(draw), array.ctypes.data, payload, bound,
+    key, used = RngKey(seed, step, worker), c_size_t()
+    check(lib.codec_encode(codec.handle, 0, byref(key), array.ctypes.data, payload, bound,
                            byref(used)))
     length = c_size_t()
-    check(lib.frame_seal(codec.handle, 0, byref(draw), payload, used.value, 1, room.ctypes.data,
+    check(lib.frame_seal(codec.handle, 0, byref(key), payload, used.value, 1, room.ctypes.data,
                          room.nbytes, byref(length)))
     return room[:length.value].tobytes()
 
@@ -82,8 +82,8 @@ def decode(frame: bytes) -> numpy.ndarray:
     view, layout, codec = _opened(frame)
     fault = Fault()
     out = numpy.zeros(lib.layout_count(layout.handle), dtype=numpy.float32)
-    draw = Draw(view.seed, view.step, view.worker)
-    check(lib.codec_decode_add(codec.handle, view.round, byref(draw), view.payload,
+    key = RngKey(view.seed, view.step, view.worker)
+    check(lib.codec_decode_add(codec.handle, view.pass_number, byref(key), view.payload,
                                view.payload_len, out.ctypes.data, byref(fault)), fault)
     tensors = list(_tensors(layout))
     if len(tensors) == 1:
@@ -99,7 +99,7 @@ def inspect(frame: bytes) -> Dict[str, Any]:
     tensors = [{"name": t.name.decode(), "shape": tuple(t.dims[i] for i in range(t.ndim))}
                for t in _tensors(layout)]
     return {"codec": lib.codec_spec(codec.handle).decode(), "tensors": tensors, "step": view.step,
-            "worker": view.worker, "seed": view.seed, "round": view.round,
+            "worker": view.worker, "seed": view.seed, "pass": view.pass_number,
             "payload_len": view.payload_len, "frame_len": len(frame)}
 
 

@@ -4,7 +4,7 @@ import ctypes
 import sys
 from typing import List
 
-from ._library import CodecAbout, Fault, LevelAbout, MethodAbout, TerseError, check, library
+from ._library import CodecAbout, Fault, KernelSetAbout, MethodAbout, TerseError, check, library
 
 
 def _torch_line() -> str:
@@ -35,14 +35,14 @@ def _names(list_function, about) -> str:
 def lines() -> List[str]:
     """The report, line by line."""
     lib = library()
-    level, fault, about = ctypes.c_char_p(), Fault(), LevelAbout()
-    check(lib.level(ctypes.byref(level), ctypes.byref(fault)), fault)
-    levels = []
-    while lib.level_list(len(levels), ctypes.byref(about)) == 0:
-        levels.append("%s%s" % (about.name.decode(), "" if about.supported else " (not here)"))
+    name, fault, about = ctypes.c_char_p(), Fault(), KernelSetAbout()
+    check(lib.kernel_set_name(ctypes.byref(name), ctypes.byref(fault)), fault)
+    sets = []
+    while lib.kernel_set_list(len(sets), ctypes.byref(about)) == 0:
+        sets.append("%s%s" % (about.name.decode(), "" if about.supported else " (not here)"))
     return ["library   %s" % lib.path,
             "version   %s (%s)" % (lib.version().decode(), lib.build_options().decode()),
-            "kernels   %s, of %s" % (level.value.decode(), ", ".join(levels)),
+            "kernels   %s, of %s" % (name.value.decode(), ", ".join(sets)),
             "codecs    %s" % _names(lib.codec_list, CodecAbout()),
             "methods   %s" % _names(lib.method_list, MethodAbout()),
             "python    %s" % sys.version.split()[0],

@@ -1,9 +1,9 @@
 /* Bars: where the time of a step goes, and which tensor takes the bytes. */
 
-const STATION_COLOURS = { compute: 0, memory: 7, encode: 1, wire: 4, group: 3, combine: 5, decode: 2, update: 6 };
+const STAGE_COLOURS = { compute: 0, direction: 7, encode: 1, wire: 4, group: 3, combine: 5, decode: 2, update: 6 };
 const MOST_TENSOR_ROWS = 24;
 
-const colourOf = (station) => `var(--c${STATION_COLOURS[station]})`;
+const colourOf = (stage) => `var(--c${STAGE_COLOURS[stage]})`;
 
 function table(caption, headings, rows) {
   const line = (cells, tag) => element("tr", {}, ...cells.map((cell, i) =>
@@ -12,30 +12,30 @@ function table(caption, headings, rows) {
     element("thead", {}, line(headings, "th")), element("tbody", {}, ...rows.map((row) => line(row, "td"))));
 }
 
-class Stations {
+class Stages {
   constructor(state) {
     this.state = state;
-    this.heading = element("h2", { id: "stations-title" }, "Time per step, by station");
+    this.heading = element("h2", { id: "stages-title" }, "Time per step, by stage");
     this.about = element("p", { class: "muted" });
     this.rows = element("div", { class: "rows", role: "list" });
-    this.keys = element("div", { class: "keys", "aria-hidden": "true" }, ...STATIONS.map((name) =>
+    this.keys = element("div", { class: "keys", "aria-hidden": "true" }, ...STAGES.map((name) =>
       element("span", {}, element("i", { style: `background:${colourOf(name)}` }), name)));
     this.body = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Time per step: table" });
-    this.card = element("article", { class: "card wide", id: "stations", "aria-labelledby": "stations-title" },
+    this.card = element("article", { class: "card wide", id: "stages", "aria-labelledby": "stages-title" },
       element("div", { class: "card-head" }, this.heading, this.about), this.rows, this.keys,
       element("details", {}, element("summary", {}, "as a table"), this.body));
   }
 
-  /* Seconds of each station; on a chosen link the group's are what the bytes take there. */
+  /* Seconds of each stage; on a chosen link the group's are what the bytes take there. */
   timesOf(run) {
     const onLink = this.state.axis === "link";
-    return STATIONS.map((name) => (name === "group" && onLink
-      ? (8 * run.about.bytes_per_step) / this.state.link : run.stations[name] || 0));
+    return STAGES.map((name) => (name === "group" && onLink
+      ? (8 * run.about.bytes_per_step) / this.state.link : run.stages[name] || 0));
   }
 
   draw() {
-    const runs = this.state.runs.filter((run) => run.shown && run.stations);
-    this.card.hidden = !this.state.runs.some((run) => run.stations);
+    const runs = this.state.runs.filter((run) => run.shown && run.stages);
+    this.card.hidden = !this.state.runs.some((run) => run.stages);
     const onLink = this.state.axis === "link";
     this.about.textContent = onLink
       ? `group: the bytes of a step on a link of ${speedText(this.state.link)}` : "as measured";
@@ -44,20 +44,20 @@ class Stations {
     const most = Math.max(...sums, 1e-12);
     const cells = runs.flatMap((run, i) => this.row(run, times[i], sums[i], most));
     this.rows.replaceChildren(...cells);
-    this.body.replaceChildren(table("Seconds per step", ["run", ...STATIONS, "sum"],
+    this.body.replaceChildren(table("Seconds per step", ["run", ...STAGES, "sum"],
       runs.map((run, i) => [run.label, ...times[i].map((time) => secondsText(time)), secondsText(sums[i])])));
   }
 
   row(run, times, sum, most) {
     const track = element("div", { class: "track", role: "listitem" });
-    const words = STATIONS.map((name, i) => `${name} ${secondsText(times[i])}`);
+    const words = STAGES.map((name, i) => `${name} ${secondsText(times[i])}`);
     track.setAttribute("aria-label", `${run.label}: ${secondsText(sum)} per step; ${words.join(", ")}`);
     let left = 0;
-    STATIONS.forEach((name, i) => {
+    STAGES.forEach((name, i) => {
       const share = (100 * times[i]) / most;
       if (share <= 0) return;
       track.append(element("div", {
-        class: "segment", title: `${run.label}: ${words[i]} (${(100 * times[i] / sum).toFixed(1)} %)`, "data-station": name,
+        class: "segment", title: `${run.label}: ${words[i]} (${(100 * times[i] / sum).toFixed(1)} %)`, "data-stage": name,
         style: `left:${left.toFixed(3)}%;width:${share.toFixed(3)}%;background:${colourOf(name)}`,
       }));
       left += share;
@@ -112,7 +112,7 @@ class Tensors {
     const left = sorted.slice(MOST_TENSOR_ROWS).reduce((sum, tensor) => sum + tensor.bytes, 0);
     this.rest.textContent = sorted.length > shown.length
       ? `and ${sorted.length - shown.length} smaller ones, ${bytesText(left)} together; the table has all` : "";
-    this.body.replaceChildren(table("Bytes per step", ["tensor", "elements", "dense", "said", "times smaller", "share"],
+    this.body.replaceChildren(table("Bytes per step", ["tensor", "elements", "dense", "sent", "compression ratio", "share"],
       all.map((tensor) => [tensor.name, countText(tensor.count), bytesText(dense(tensor)), bytesText(tensor.bytes),
         timesText(dense(tensor) / tensor.bytes), `${(100 * tensor.bytes / total).toFixed(1)} %`])));
   }

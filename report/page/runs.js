@@ -1,8 +1,8 @@
 /* Runs as the curves need them. A report brings columns that were made in C; a live page makes the
  * same columns from the lines it is told. */
 
-const STATIONS = ["compute", "memory", "encode", "wire", "group", "combine", "decode", "update"];
-const SERIES = ["loss", "memory_norm", "compression_error", "bits"];
+const STAGES = ["compute", "direction", "encode", "wire", "group", "combine", "decode", "update"];
+const SERIES = ["loss", "residual_norm", "compression_error", "bits"];
 const EVALUATIONS = ["step", "seconds", "bytes", "loss", "accuracy"];
 const MOST_LIVE_POINTS = 4000;
 const DASHES = ["", "7 3", "2.5 2.5", "10 3 2 3", "14 4", "5 5", "9 3 2 3 2 3", "1.5 4"];
@@ -17,7 +17,7 @@ class Run {
     this.series = {};
     for (const key of SERIES) this.series[key] = about[key] || null;
     this.evaluations = about.evaluations || { step: [], seconds: [], bytes: [], loss: [], accuracy: [] };
-    this.stations = about.stations || null;
+    this.stages = about.stages || null;
     this.end = about.end || null;
     this.notes = about.notes || [];
     this.tensors = about.tensors || [];
@@ -120,11 +120,11 @@ class Run {
     const was = (column) => (before < 0 ? 0 : column[before]);
     if (!isNumber(line.step) || (before >= 0 && line.step <= clock.step[before])) return;
     const stride = line.step - was(clock.step) || 1;
-    const stations = line.stations;
-    const work = stations
-      ? STATIONS.reduce((sum, name) => sum + (name === "group" ? 0 : stations[name] || 0), 0) * stride
+    const stages = line.stages;
+    const work = stages
+      ? STAGES.reduce((sum, name) => sum + (name === "group" ? 0 : stages[name] || 0), 0) * stride
       : line.seconds - was(clock.seconds);
-    clock.bytes.push(was(clock.bytes) + line.bytes_said * stride);
+    clock.bytes.push(was(clock.bytes) + line.bytes_sent * stride);
     clock.work.push(was(clock.work) + work);
     clock.seconds.push(line.seconds);
     clock.step.push(line.step);
@@ -145,11 +145,11 @@ class Run {
     const about = this.about;
     const steps = (this.meanSteps || 0) + stride;
     const mix = (mean, value) => (mean || 0) + ((value || 0) - (mean || 0)) * (stride / steps);
-    about.bytes_per_step = mix(about.bytes_per_step, line.bytes_said);
-    about.dense_per_step = mix(about.dense_per_step, line.bytes_dense);
-    if (line.stations) {
-      this.stations = this.stations || {};
-      for (const name of STATIONS) this.stations[name] = mix(this.stations[name], line.stations[name]);
+    about.bytes_per_step = mix(about.bytes_per_step, line.bytes_sent);
+    about.dense_per_step = mix(about.dense_per_step, line.dense_bytes);
+    if (line.stages) {
+      this.stages = this.stages || {};
+      for (const name of STAGES) this.stages[name] = mix(this.stages[name], line.stages[name]);
     }
     this.meanSteps = steps;
     if (line.tensor_bytes && line.tensor_bytes.length === this.tensors.length) {
@@ -163,7 +163,7 @@ class Run {
   }
 
   pushEvaluation(line) {
-    const values = { ...line, bytes: line.bytes_said_total };
+    const values = { ...line, bytes: line.bytes_sent_total };
     for (const key of EVALUATIONS) this.evaluations[key].push(isNumber(values[key]) ? values[key] : null);
   }
 }

@@ -15,7 +15,7 @@ const state = {
 
 const AXES = {
   step: { kind: "count", title: "steps" },
-  bytes: { kind: "bytes", title: "bytes said by one worker" },
+  bytes: { kind: "bytes", title: "bytes sent by one worker" },
   seconds: { kind: "seconds", title: "time, without evaluation" },
 };
 
@@ -37,16 +37,16 @@ const SPECS = [
       ? [{ x: run.about.bytes_per_step, y: run.accuracy, step: run.lastStep }] : []),
   },
   { id: "test-loss", title: "Evaluation loss", what: "loss", kind: "number", points: overEvaluations("loss"), marks: true },
-  { id: "memory", title: "Norm of the error memory", what: "norm", kind: "number", points: overSteps("memory_norm"), noisy: true },
+  { id: "residual", title: "Norm of the residual", what: "norm", kind: "number", points: overSteps("residual_norm"), noisy: true },
   { id: "error", title: "Compression error", what: "error", kind: "number", points: overSteps("compression_error"), noisy: true },
   { id: "bits", title: "Bits per element", what: "bits", kind: "number", points: overSteps("bits"), noisy: true },
 ];
 
 const plots = SPECS.map((spec) => new Plot({ x: axisNow, ...spec }, state));
-const stations = new Stations(state);
+const stages = new Stages(state);
 const tensors = new Tensors(state);
 find("plots").append(...plots.map((plot) => plot.card));
-find("bars").append(stations.card, tensors.card);
+find("bars").append(stages.card, tensors.card);
 
 /* ---- runs: legend, summary, commands */
 
@@ -93,7 +93,7 @@ function columns(target) {
     ["accuracy", (run) => run.accuracy, percentText, Math.max],
     ["loss", (run) => run.loss, lossText, Math.min],
     ["bytes per step", (run) => run.about.bytes_per_step, bytesText, Math.min],
-    ["times smaller", (run) => run.smaller, timesText, Math.max],
+    ["compression ratio", (run) => run.smaller, timesText, Math.max],
     ["time", (run) => run.seconds, secondsText, Math.min],
     [`time at ${speedText(state.link)}`, (run) => run.linkSeconds(state.link), secondsText, Math.min],
     [`time to ${goal}`, reach("seconds"), secondsText, Math.min],
@@ -147,7 +147,7 @@ function describe(run) {
   const { about } = run;
   const facts = [[about.model, about.data && `on ${about.data}`].filter(Boolean).join(" "), isNumber(about.parameters) && `${countText(about.parameters)} parameters`,
     isNumber(about.workers) && plural(about.workers, "worker"), isNumber(about.batch) && `batch ${about.batch}`,
-    isNumber(about.seed) && `seed ${about.seed}`, about.cpu_level, about.terse && `terse ${about.terse}`];
+    isNumber(about.seed) && `seed ${about.seed}`, about.kernels, about.terse && `terse ${about.terse}`];
   return facts.filter(Boolean).join(", ");
 }
 
@@ -193,7 +193,7 @@ function drawCurves() {
     if (plot.card.classList.toggle("wide", alone) !== plot.wide) plot.draw();
     plot.wide = alone;
   });
-  stations.draw();
+  stages.draw();
   tensors.draw();
 }
 

@@ -29,8 +29,8 @@ const char *terse_status_text(terse_status status)
     case TERSE_BAD_CHECKSUM: return "bad checksum";
     case TERSE_MISMATCH: return "mismatch";
     case TERSE_NO_MEMORY: return "out of memory";
-    case TERSE_LATE: return "a worker is late";
-    case TERSE_BROKEN: return "broken group";
+    case TERSE_TIMEOUT: return "timeout: a worker is late";
+    case TERSE_PEER_LOST: return "peer lost: the group is dead";
     case TERSE_UNSUPPORTED: return "not supported here";
     }
     return "unknown status";

@@ -92,12 +92,12 @@ static void write_number(double value, char *out, size_t cap)
 
 /* ---- one value ---- */
 
-int tsi_spec_in_range(const terse_param *param, double value)
+int tsi_spec_in_range(const terse_option *option, double value)
 {
     /* -0 is no value: equal codecs have equal bytes */
-    if (!(value >= param->low && value <= param->high) || signbit(value))
+    if (!(value >= option->low && value <= option->high) || signbit(value))
         return 0;
-    return param->kind == TERSE_PARAM_REAL || value == floor(value);
+    return option->kind == TERSE_OPTION_REAL || value == floor(value);
 }
 
 /* The number of the word among "a|b|c", or -1. */
@@ -114,21 +114,21 @@ static int choice_of(const char *choices, const char *word)
     }
 }
 
-static terse_status read_value(const terse_param *param, struct stretch given, double *value,
+static terse_status read_value(const terse_option *option, struct stretch given, double *value,
                                terse_fault *fault)
 {
     char word[MAX_WORD + 1];
-    const char *const name = param->name;
+    const char *const name = option->name;
     if (given.len == 0 || given.len > MAX_WORD)
         return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s needs a value (%s)", name,
-                        param->range);
+                        option->range);
     memcpy(word, given.text, given.len);
     word[given.len] = '\0';
-    if (param->kind == TERSE_PARAM_CHOICE) {
-        const int number = choice_of(param->range, word);
+    if (option->kind == TERSE_OPTION_CHOICE) {
+        const int number = choice_of(option->range, word);
         if (number < 0)
             return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is %s, not '%s'", name,
-                            param->range, word);
+                            option->range, word);
         *value = number;
         return TERSE_OK;
     }
@@ -136,41 +136,42 @@ static terse_status read_value(const terse_param *param, struct stretch given, d
     if (!read_number(word, &number))
         return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is a number, not '%s'", name,
                         word);
-    if (!tsi_spec_in_range(param, number))
+    if (!tsi_spec_in_range(option, number))
         return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is %s%s, not %s", name,
-                        param->kind == TERSE_PARAM_INTEGER ? "a whole number in " : "in ",
-                        param->range, word);
+                        option->kind == TERSE_OPTION_INTEGER ? "a whole number in " : "in ",
+                        option->range, word);
     *value = number;
     return TERSE_OK;
 }
 
 /* ---- the list ---- */
 
-static terse_status no_such_key(const terse_param *params, size_t param_count, struct stretch key,
-                                terse_fault *fault)
+static terse_status no_such_key(const terse_option *options, size_t option_count,
+                                struct stretch key, terse_fault *fault)
 {
     const char *names[TSI_MAX_ENTRIES];
     char all[TSI_MAX_ENTRIES * (MAX_WORD + 2)] = "";
     size_t used = 0;
-    for (size_t i = 0; i < param_count && i < TSI_MAX_ENTRIES; i++) {
-        names[i] = params[i].name;
+    for (size_t i = 0; i < option_count && i < TSI_MAX_ENTRIES; i++) {
+        names[i] = options[i].name;
         used +=
             (size_t)snprintf(all + used, sizeof all - used, "%s%s", i == 0 ? "" : ", ", names[i]);
     }
     const int shown = (int)least(key.len, MAX_WORD);
-    if (param_count == 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "there are no parameters, so no '%.*s'",
+    if (option_count == 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "there are no options, so no '%.*s'",
                         shown, key.text);
-    const char *const nearest = tsi_spec_nearest(key.text, key.len, names, param_count);
+    const char *const nearest = tsi_spec_nearest(key.text, key.len, names, option_count);
     if (nearest)
-        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset,
-                        "no parameter '%.*s'; did you mean '%s'?", shown, key.text, nearest);
-    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no parameter '%.*s'; there is: %s", shown,
+        return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no option '%.*s'; did you mean '%s'?",
+                        shown, key.text, nearest);
+    return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "no option '%.*s'; there is: %s", shown,
                     key.text, all);
 }
 
-static terse_status read_entry(const terse_param *params, size_t param_count, struct stretch entry,
-                               uint64_t *seen, double *values, terse_fault *fault)
+static terse_status read_entry(const terse_option *options, size_t option_count,
+                               struct stretch entry, uint64_t *seen, double *values,
+                               terse_fault *fault)
 {
     const char *const equals = memchr(entry.text, '=', entry.len);
     if (!equals)
@@ -179,49 +180,49 @@ static terse_status read_entry(const terse_param *params, size_t param_count, st
     const size_t key_len = (size_t)(equals - entry.text);
     const struct stretch key = {entry.text, key_len, entry.offset};
     const struct stretch value = {equals + 1, entry.len - key_len - 1, entry.offset + key_len + 1};
-    for (size_t i = 0; i < param_count; i++) {
-        const char *const name = params[i].name;
+    for (size_t i = 0; i < option_count; i++) {
+        const char *const name = options[i].name;
         if (strlen(name) != key.len || strncmp(name, key.text, key.len) != 0)
             continue;
         if (*seen >> i & 1u)
             return tsi_fail(fault, TERSE_BAD_SPEC, key.offset, "%s is given twice", name);
         *seen |= UINT64_C(1) << i;
-        return read_value(&params[i], value, &values[i], fault);
+        return read_value(&options[i], value, &values[i], fault);
     }
-    return no_such_key(params, param_count, key, fault);
+    return no_such_key(options, option_count, key, fault);
 }
 
-terse_status tsi_spec_defaults(const terse_param *params, size_t param_count, double *values,
+terse_status tsi_spec_defaults(const terse_option *options, size_t option_count, double *values,
                                terse_fault *fault)
 {
-    for (size_t i = 0; i < param_count; i++) {
-        const char *const initial = params[i].initial;
+    for (size_t i = 0; i < option_count; i++) {
+        const char *const initial = options[i].initial;
         const struct stretch given = {initial, strlen(initial), 0};
-        const terse_status status = read_value(&params[i], given, &values[i], fault);
+        const terse_status status = read_value(&options[i], given, &values[i], fault);
         if (status != TERSE_OK)
             return status;
     }
     return TERSE_OK;
 }
 
-terse_status tsi_spec_entry(const terse_param *params, size_t param_count, const char *text,
+terse_status tsi_spec_entry(const terse_option *options, size_t option_count, const char *text,
                             size_t len, size_t offset, uint64_t *seen, double *values,
                             terse_fault *fault)
 {
     const struct stretch entry = {text, len, offset};
-    return read_entry(params, param_count, entry, seen, values, fault);
+    return read_entry(options, option_count, entry, seen, values, fault);
 }
 
-terse_status tsi_spec_values(const terse_param *params, size_t param_count, const char *text,
-                             size_t offset, double values[TSI_MAX_PARAMS], terse_fault *fault)
+terse_status tsi_spec_values(const terse_option *options, size_t option_count, const char *text,
+                             size_t offset, double values[TSI_MAX_OPTIONS], terse_fault *fault)
 {
     uint64_t seen = 0;
-    const terse_status ready = tsi_spec_defaults(params, param_count, values, fault);
+    const terse_status ready = tsi_spec_defaults(options, option_count, values, fault);
     if (ready != TERSE_OK)
         return ready;
     while (text && *text != '\0') {
         const struct stretch entry = {text, strcspn(text, ","), offset};
-        const terse_status status = read_entry(params, param_count, entry, &seen, values, fault);
+        const terse_status status = read_entry(options, option_count, entry, &seen, values, fault);
         if (status != TERSE_OK)
             return status;
         if (text[entry.len] == '\0')
@@ -243,22 +244,22 @@ static void write_choice(const char *choices, unsigned number, char *out, size_t
     (void)snprintf(out, cap, "%.*s", (int)strcspn(choices, "|"), choices);
 }
 
-void tsi_spec_value(const terse_param *param, double value, char *out, size_t cap)
+void tsi_spec_value(const terse_option *option, double value, char *out, size_t cap)
 {
-    if (param->kind == TERSE_PARAM_CHOICE)
-        write_choice(param->range, (unsigned)value, out, cap);
+    if (option->kind == TERSE_OPTION_CHOICE)
+        write_choice(option->range, (unsigned)value, out, cap);
     else
         write_number(value, out, cap);
 }
 
-void tsi_spec_write(const char *name, const terse_param *params, size_t param_count,
+void tsi_spec_write(const char *name, const terse_option *options, size_t option_count,
                     const double *values, char *out, size_t cap)
 {
     size_t used = (size_t)snprintf(out, cap, "%s", name);
-    for (size_t i = 0; i < param_count && used < cap; i++) {
+    for (size_t i = 0; i < option_count && used < cap; i++) {
         char value[MAX_WORD + 1];
-        tsi_spec_value(&params[i], values[i], value, sizeof value);
+        tsi_spec_value(&options[i], values[i], value, sizeof value);
         used += (size_t)snprintf(out + used, cap - used, "%c%s=%s", i == 0 ? ':' : ',',
-                                 params[i].name, value);
+                                 options[i].name, value);
     }
 }

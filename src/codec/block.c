@@ -8,12 +8,12 @@
 
 enum { RATIO };
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "ratio",
      .range = "1..1e9",
      .initial = "64",
      .help = "times fewer elements: a block has max(1, floor(count / ratio))",
-     .kind = TERSE_PARAM_REAL,
+     .kind = TERSE_OPTION_REAL,
      .low = 1,
      .high = 1e9},
 };
@@ -25,9 +25,9 @@ struct block {
     size_t wrapped; /* elements from 0 on */
 };
 
-static size_t block_count(const double *param, const struct tsi_piece *piece)
+static size_t block_count(const double *option, const struct tsi_piece *piece)
 {
-    const size_t count = (size_t)((double)piece->count / param[RATIO]);
+    const size_t count = (size_t)((double)piece->count / option[RATIO]);
     return count > 0 ? count : 1;
 }
 
@@ -35,26 +35,26 @@ static size_t block_count(const double *param, const struct tsi_piece *piece)
 static struct block block_of(const struct tsi_call *call)
 {
     const struct tsk_stream stream =
-        tsi_stream_shared(call->draw, TSI_DRAW_BLOCK, call->piece->tensor);
+        tsi_stream_shared(call->key, TSI_RANDOM_BLOCK, call->piece->tensor);
     const uint64_t n = call->piece->count;
-    const size_t count = block_count(call->param, call->piece);
-    uint32_t draw[2];
-    call->kernel->draw_u32(&stream, 0, 2, draw);
-    const size_t start = (size_t)((draw[0] * n + (draw[1] * n >> 32)) >> 32);
+    const size_t count = block_count(call->option, call->piece);
+    uint32_t random[2];
+    call->kernel->random_u32(&stream, 0, 2, random);
+    const size_t start = (size_t)((random[0] * n + (random[1] * n >> 32)) >> 32);
     const size_t ahead = count < n - start ? count : (size_t)(n - start);
     return (struct block){start, ahead, count - ahead};
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)round;
-    return block_count(param, piece) * sizeof(float);
+    (void)pass;
+    return block_count(option, piece) * sizeof(float);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
     (void)threads;
-    return tsi_run_scratch(block_count(param, piece));
+    return tsi_run_scratch(block_count(option, piece));
 }
 
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
@@ -103,9 +103,9 @@ const struct terse_codec_ops tsi_codec_block = {
     .summary = "one random block of neighbours, the same on every worker",
     .traits = TERSE_CODEC_SELECTING | TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_ADDITIVE |
               TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
-    .params = params,
-    .param_count = 1,
+    .passes = 1,
+    .options = options,
+    .option_count = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,

@@ -328,7 +328,7 @@ static struct choice *list_now(const struct tsi_call *call, const float *in, siz
 /* ---- what is shown beforehand ---- */
 
 /* Where lists start from the next time, before a choice of one list; aligned like scratch. */
-struct notes {
+struct prescan_state {
     _Alignas(64) uint32_t start; /* 0: nothing is known */
     float margin;                /* by which it lies below the last k-th */
 };
@@ -341,26 +341,26 @@ struct notes {
 #define SHRINK 0.98f
 #define GROW 1.5f
 
-static struct choice *noted_choice(const struct tsi_call *call)
+static struct choice *prescan_choice(const struct tsi_call *call)
 {
-    return (struct choice *)((struct notes *)call->notes + 1);
+    return (struct choice *)((struct prescan_state *)call->prescan_state + 1);
 }
 
-size_t tsi_choose_notes(size_t count, size_t k)
+size_t tsi_choose_prescan_len(size_t count, size_t k)
 {
-    return sizeof(struct notes) + (count > SMALL ? tsi_choose_scratch(count, k, 1) : 0);
+    return sizeof(struct prescan_state) + (count > SMALL ? tsi_choose_scratch(count, k, 1) : 0);
 }
 
-int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, size_t first,
-                      size_t count)
+int tsi_choose_prescan(const struct tsi_call *call, const float *in, size_t k, size_t first,
+                       size_t count)
 {
-    const struct notes *const notes = call->notes;
-    struct choice *const choice = noted_choice(call);
-    if (notes->start == 0 || call->threads > 1 || call->piece->count <= SMALL)
+    const struct prescan_state *const prescan_state = call->prescan_state;
+    struct choice *const choice = prescan_choice(call);
+    if (prescan_state->start == 0 || call->threads > 1 || call->piece->count <= SMALL)
         return 0;
     if (first == 0) {
         lay_out(choice, call, in, k);
-        empty_lists(choice, notes->start);
+        empty_lists(choice, prescan_state->start);
     }
     choice->call = call;
     fill_from(choice, &choice->list[0], first, first + count);
@@ -370,7 +370,7 @@ int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, si
 /* The list that was made while elements were shown, if it holds enough. */
 static struct choice *list_noted(const struct tsi_call *call, size_t k)
 {
-    struct choice *const choice = call->noticed ? noted_choice(call) : NULL;
+    struct choice *const choice = call->prescanned ? prescan_choice(call) : NULL;
     if (!choice || choice->list[0].count < k)
         return NULL;
     choice->call = call;
@@ -379,17 +379,17 @@ static struct choice *list_noted(const struct tsi_call *call, size_t k)
 
 static void note_start(const struct tsi_call *call, uint32_t last, int enough)
 {
-    struct notes *const notes = call->notes;
+    struct prescan_state *const prescan_state = call->prescan_state;
     float magnitude;
     memcpy(&magnitude, &last, sizeof magnitude);
-    if (!notes)
+    if (!prescan_state)
         return;
-    if (notes->start == 0)
-        notes->margin = FIRST_MARGIN;
-    else if (call->noticed)
-        notes->margin *= enough ? SHRINK : GROW;
-    notes->margin = fminf(fmaxf(notes->margin, LEAST_MARGIN), MOST_MARGIN);
-    notes->start = magnitude_bits((1 - notes->margin) * magnitude);
+    if (prescan_state->start == 0)
+        prescan_state->margin = FIRST_MARGIN;
+    else if (call->prescanned)
+        prescan_state->margin *= enough ? SHRINK : GROW;
+    prescan_state->margin = fminf(fmaxf(prescan_state->margin, LEAST_MARGIN), MOST_MARGIN);
+    prescan_state->start = magnitude_bits((1 - prescan_state->margin) * magnitude);
 }
 
 terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,

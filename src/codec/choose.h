@@ -17,11 +17,11 @@ struct tsi_chosen {
 size_t tsi_choose_scratch(size_t count, size_t k, unsigned threads);
 
 /* Lists what is shown of a piece before it is chosen from, starting a little below what was just
- * enough the last time: call->notes (of tsi_choose_notes bytes) remembers. Returns 0 while nothing
- * is known of a last time, and for pieces that are small anyway. */
-size_t tsi_choose_notes(size_t count, size_t k);
-int tsi_choose_notice(const struct tsi_call *call, const float *in, size_t k, size_t first,
-                      size_t count);
+ * enough the last time: call->prescan_state (of tsi_choose_prescan_len bytes) remembers. Returns 0
+ * while nothing is known of a last time, and for pieces that are small anyway. */
+size_t tsi_choose_prescan_len(size_t count, size_t k);
+int tsi_choose_prescan(const struct tsi_call *call, const float *in, size_t k, size_t first,
+                       size_t count);
 
 /* 1 <= k <= count. TERSE_NOT_FINITE if an element is not finite. */
 TERSE_CHECK terse_status tsi_choose(const struct tsi_call *call, const float *in, size_t k,

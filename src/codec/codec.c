@@ -1,4 +1,4 @@
-/* The codec object: reads a spec, owns scratch and state, knows its parameters as bytes. */
+/* The codec object: reads a spec, owns scratch and state, knows its options as bytes. */
 #include "codec/object.h"
 
 #include <stdlib.h>
@@ -32,11 +32,11 @@ static terse_status allocate(terse_codec *codec)
             continue;
         const struct terse_codec_ops *const ops = piece->plain ? &tsi_codec_f32 : codec->ops;
         const size_t needed =
-            ops->scratch_len ? ops->scratch_len(codec->param, piece, codec->threads) : 0;
+            ops->scratch_len ? ops->scratch_len(codec->option, piece, codec->threads) : 0;
         scratch = needed > scratch ? needed : scratch;
         codec->state_at[i] = states;
         if (ops->state_len)
-            states += aligned(ops->state_len(codec->param, piece));
+            states += aligned(ops->state_len(codec->option, piece));
     }
     scratch = aligned(scratch);
     for (uint32_t i = 0; i < codec->piece_count; i++)
@@ -50,24 +50,24 @@ static terse_status allocate(terse_codec *codec)
     return TERSE_OK;
 }
 
-terse_status tsi_codec_take_notes(terse_codec *codec)
+terse_status tsi_codec_enable_prescan(terse_codec *codec)
 {
     size_t len = 0;
-    if (!codec->ops->notice)
+    if (!codec->ops->prescan)
         return TERSE_OK;
-    codec->notes_at = calloc(codec->piece_count + 1, sizeof *codec->notes_at);
-    codec->noticed = calloc(codec->piece_count + 1, sizeof *codec->noticed);
-    if (!codec->notes_at || !codec->noticed)
+    codec->prescan_at = calloc(codec->piece_count + 1, sizeof *codec->prescan_at);
+    codec->prescanned = calloc(codec->piece_count + 1, sizeof *codec->prescanned);
+    if (!codec->prescan_at || !codec->prescanned)
         return TERSE_NO_MEMORY;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
-        codec->notes_at[i] = len;
+        codec->prescan_at[i] = len;
         if (codec->piece[i].count > 0 && !codec->piece[i].plain)
-            len += aligned(codec->ops->notes_len(codec->param, &codec->piece[i]));
+            len += aligned(codec->ops->prescan_len(codec->option, &codec->piece[i]));
     }
-    codec->notes = aligned_alloc(ALIGNMENT, len + ALIGNMENT);
-    if (!codec->notes)
+    codec->prescan_state = aligned_alloc(ALIGNMENT, len + ALIGNMENT);
+    if (!codec->prescan_state)
         return TERSE_NO_MEMORY;
-    memset(codec->notes, 0, len);
+    memset(codec->prescan_state, 0, len);
     return TERSE_OK;
 }
 
@@ -97,7 +97,7 @@ struct site {
     const terse_codec_options *options;
 };
 
-static terse_status create(const struct terse_codec_ops *ops, const double *param,
+static terse_status create(const struct terse_codec_ops *ops, const double *option,
                            const struct site *site, terse_codec **out, terse_fault *fault)
 {
     const unsigned threads = site->options && site->options->threads ? site->options->threads : 1;
@@ -113,8 +113,8 @@ static terse_status create(const struct terse_codec_ops *ops, const double *para
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     codec->ops = ops;
     codec->threads = threads;
-    memcpy(codec->param, param, ops->param_count * sizeof *param);
-    tsi_spec_write(ops->name, ops->params, ops->param_count, param, codec->spec,
+    memcpy(codec->option, option, ops->option_count * sizeof *option);
+    tsi_spec_write(ops->name, ops->options, ops->option_count, option, codec->spec,
                    sizeof codec->spec);
     status = tsi_layout_copy(site->layout, &codec->layout);
     if (status == TERSE_OK)
@@ -151,13 +151,13 @@ terse_status tsi_codec_create(const char *spec, const terse_layout *layout,
     const size_t len = strcspn(spec, ":");
     for (size_t i = 0; i < tsi_codec_count; i++) {
         const struct terse_codec_ops *const ops = tsi_codecs[i];
-        double param[TSI_MAX_PARAMS];
+        double option[TSI_MAX_OPTIONS];
         if (strlen(ops->name) != len || strncmp(ops->name, spec, len) != 0)
             continue;
         const char *const list = spec[len] == ':' ? spec + len + 1 : NULL;
         const terse_status status =
-            tsi_spec_values(ops->params, ops->param_count, list, len + 1, param, fault);
-        return status == TERSE_OK ? create(ops, param, &site, out, fault) : status;
+            tsi_spec_values(ops->options, ops->option_count, list, len + 1, option, fault);
+        return status == TERSE_OK ? create(ops, option, &site, out, fault) : status;
     }
     return no_such_codec(spec, len, fault);
 }
@@ -179,61 +179,61 @@ void terse_codec_destroy(terse_codec *codec)
     free(codec->piece);
     free(codec->state_at);
     free(codec->memory);
-    free(codec->notes);
-    free(codec->notes_at);
-    free(codec->noticed);
+    free(codec->prescan_state);
+    free(codec->prescan_at);
+    free(codec->prescanned);
     free(codec);
 }
 
-/* ---- parameters as bytes ---- */
+/* ---- options as bytes ---- */
 
-void terse_codec_params(const terse_codec *codec, uint8_t out[TERSE_PARAMS_LEN])
+void terse_codec_option_bytes(const terse_codec *codec, uint8_t out[TERSE_OPTION_BYTES])
 {
     size_t at = 0;
-    memset(out, 0, TERSE_PARAMS_LEN);
-    for (size_t i = 0; i < codec->ops->param_count; i++) {
-        if (codec->ops->params[i].kind == TERSE_PARAM_REAL) {
-            tsi_store_f64(out + at, codec->param[i]);
+    memset(out, 0, TERSE_OPTION_BYTES);
+    for (size_t i = 0; i < codec->ops->option_count; i++) {
+        if (codec->ops->options[i].kind == TERSE_OPTION_REAL) {
+            tsi_store_f64(out + at, codec->option[i]);
             at += sizeof(double);
         } else {
-            out[at++] = (uint8_t)codec->param[i];
+            out[at++] = (uint8_t)codec->option[i];
         }
     }
 }
 
 /* Fault offsets count from the first of the sixteen bytes. */
-static terse_status read_params(const struct terse_codec_ops *ops, const uint8_t *bytes,
-                                double *param, terse_fault *fault)
+static terse_status read_options(const struct terse_codec_ops *ops, const uint8_t *bytes,
+                                 double *option, terse_fault *fault)
 {
     size_t at = 0;
-    for (size_t i = 0; i < ops->param_count; i++) {
-        const int real = ops->params[i].kind == TERSE_PARAM_REAL;
-        param[i] = real ? tsi_load_f64(bytes + at) : bytes[at];
-        if (!tsi_spec_in_range(&ops->params[i], param[i]))
-            return tsi_fail(fault, TERSE_BAD_FRAME, at, "parameter %s is not in %s",
-                            ops->params[i].name, ops->params[i].range);
+    for (size_t i = 0; i < ops->option_count; i++) {
+        const int real = ops->options[i].kind == TERSE_OPTION_REAL;
+        option[i] = real ? tsi_load_f64(bytes + at) : bytes[at];
+        if (!tsi_spec_in_range(&ops->options[i], option[i]))
+            return tsi_fail(fault, TERSE_BAD_FRAME, at, "option %s is not in %s",
+                            ops->options[i].name, ops->options[i].range);
         at += real ? sizeof(double) : 1;
     }
-    for (; at < TERSE_PARAMS_LEN; at++)
+    for (; at < TERSE_OPTION_BYTES; at++)
         if (bytes[at] != 0)
-            return tsi_fail(fault, TERSE_BAD_FRAME, at, "parameter padding is not zero");
+            return tsi_fail(fault, TERSE_BAD_FRAME, at, "option padding is not zero");
     return TERSE_OK;
 }
 
-terse_status terse_codec_open(uint8_t wire_id, const uint8_t params[TERSE_PARAMS_LEN],
+terse_status terse_codec_open(uint8_t wire_id, const uint8_t bytes[TERSE_OPTION_BYTES],
                               const terse_layout *layout, const terse_codec_options *options,
                               terse_codec **out, terse_fault *fault)
 {
-    if (!params || !layout || !out)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "params, layout or out is NULL");
+    if (!bytes || !layout || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "option bytes, layout or out is NULL");
     for (size_t i = 0; i < tsi_codec_count; i++) {
         const struct terse_codec_ops *const ops = tsi_codecs[i];
-        double param[TSI_MAX_PARAMS];
+        double option[TSI_MAX_OPTIONS];
         if (ops->wire_id != wire_id)
             continue;
-        const terse_status status = read_params(ops, params, param, fault);
+        const terse_status status = read_options(ops, bytes, option, fault);
         const struct site site = {layout, NULL, 0, options};
-        return status == TERSE_OK ? create(ops, param, &site, out, fault) : status;
+        return status == TERSE_OK ? create(ops, option, &site, out, fault) : status;
     }
     return tsi_fail(fault, TERSE_BAD_VERSION, 0, "codec %u is not known here", wire_id);
 }
@@ -245,10 +245,10 @@ static terse_codec_about about_of(const struct terse_codec_ops *ops)
     return (terse_codec_about){
         .name = ops->name,
         .summary = ops->summary,
-        .params = ops->params,
-        .param_count = (uint32_t)ops->param_count,
+        .options = ops->options,
+        .option_count = (uint32_t)ops->option_count,
         .traits = ops->traits,
-        .rounds = ops->rounds,
+        .passes = ops->passes,
         .wire_id = ops->wire_id,
     };
 }

@@ -10,12 +10,13 @@
 #include <terse/codec.h>
 
 #include "base/spec.h"
-#include "codec/draw.h"
 #include "codec/index_stream.h"
+#include "codec/random.h"
 #include "kernels/kernels.h"
 #include "layout/layout.h"
 
-/* Scores that stand in for magnitudes (terse_codec_patch), the part that lies in this piece. */
+/* Scores that stand in for magnitudes (terse_codec_set_scores), the part that lies in this piece.
+ */
 struct tsi_patch {
     const uint64_t *index; /* in the flat buffer, ascending */
     const float *score;
@@ -61,18 +62,19 @@ struct tsi_bit_rule {
 
 /* What every slot is handed. */
 struct tsi_call {
-    const double *param;           /* values in the order of ops->params */
+    const double *option;          /* values in the order of ops->options */
     const struct tsi_piece *piece; /* never empty: walk.c skips pieces without elements */
     const struct tsk_table *kernel;
-    const terse_draw *draw;
-    uint32_t round;
+    const terse_rng_key *key;
+    uint32_t pass;
     unsigned threads;
-    void *scratch; /* scratch_len bytes, aligned to 64; contents are lost between calls */
-    void *state;   /* state_len bytes of this piece, aligned to 64; zero at first */
-    void *notes;   /* notes_len bytes of this piece, aligned to 64; zero at first. May be NULL */
-    int noticed;   /* 1: `notice` has seen all of what is to be encoded, as it is now */
+    void *scratch;       /* scratch_len bytes, aligned to 64; contents are lost between calls */
+    void *state;         /* state_len bytes of this piece, aligned to 64; zero at first */
+    void *prescan_state; /* prescan_len bytes of this piece, aligned to 64; zero at first. May be
+                            NULL */
+    int prescanned;      /* 1: `prescan` has seen all of what is to be encoded, as it is now */
     struct tsi_patch patch;
-    const struct tsi_bit_rule *rule; /* NULL: the bits of the parameter */
+    const struct tsi_bit_rule *rule; /* NULL: the bits of the option */
     int fresh;                       /* 1: what `out` holds counts as 0 (codecs that are `fresh`) */
 };
 
@@ -88,24 +90,24 @@ struct terse_codec_ops {
     const char *name; /* as in a spec */
     const char *summary;
     uint32_t traits; /* TERSE_CODEC_*, each proved by tests/conform */
-    uint32_t rounds;
-    const terse_param *params;
-    size_t param_count;
+    uint32_t passes;
+    const terse_option *options;
+    size_t option_count;
     int fresh; /* decoding heeds tsi_call.fresh; for others zeros are written first */
 
     /* No section of this piece is longer; the length itself for TERSE_CODEC_FIXED_LEN. */
-    size_t (*section_bound)(const double *param, const struct tsi_piece *piece, uint32_t round);
+    size_t (*section_bound)(const double *option, const struct tsi_piece *piece, uint32_t pass);
 
     /* Bytes of scratch, of state and of notes; NULL for none. */
-    size_t (*scratch_len)(const double *param, const struct tsi_piece *piece, unsigned threads);
-    size_t (*state_len)(const double *param, const struct tsi_piece *piece);
-    size_t (*notes_len)(const double *param, const struct tsi_piece *piece);
+    size_t (*scratch_len)(const double *option, const struct tsi_piece *piece, unsigned threads);
+    size_t (*state_len)(const double *option, const struct tsi_piece *piece);
+    size_t (*prescan_len)(const double *option, const struct tsi_piece *piece);
 
     /* Is shown elements of the piece at `in` while they are in the cache, run after run from the
      * first to the last, before `encode` is called on the same. What it notes spares that a pass
      * over memory, and changes nothing else. Returns 0 if it does not want to see more; NULL: it
      * never does. */
-    int (*notice)(const struct tsi_call *call, const float *in, size_t first, size_t count);
+    int (*prescan)(const struct tsi_call *call, const float *in, size_t first, size_t count);
 
     /* Says the piece at `in`. `take` is NULL, or `in` without its const: then what is said is
      * subtracted from it. On failure `take` is as it was. */
@@ -119,7 +121,7 @@ struct terse_codec_ops {
 
     /* Codecs that select single elements: how many a section holds at most; opens one; decodes the
      * next entries, none after the last. NULL for others. Refuse what decode_add refuses. */
-    size_t (*entries)(const double *param, const struct tsi_piece *piece);
+    size_t (*entries)(const double *option, const struct tsi_piece *piece);
     terse_status (*open)(const struct tsi_call *call, const uint8_t *section, size_t len,
                          size_t *used, struct tsi_entries *out, terse_fault *fault);
     terse_status (*next)(const struct tsi_call *call, struct tsi_entries *entries,

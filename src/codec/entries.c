@@ -7,7 +7,7 @@ size_t tsi_codec_entries(const terse_codec *codec, uint32_t piece)
     const struct tsi_piece *const of = &codec->piece[piece];
     if (of->count == 0 || of->plain)
         return of->count;
-    return codec->ops->entries(codec->param, of);
+    return codec->ops->entries(codec->option, of);
 }
 
 terse_status tsi_entries_open(const terse_codec *codec, const struct tsi_call *call,

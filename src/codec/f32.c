@@ -2,16 +2,16 @@
 #include "codec/run.h"
 #include "codec/section.h"
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)param;
-    (void)round;
+    (void)option;
+    (void)pass;
     return piece->count * sizeof(float);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_run_scratch(piece->count);
 }
@@ -39,7 +39,7 @@ const struct terse_codec_ops tsi_codec_f32 = {
     .summary = "every element exactly: the dense baseline",
     .traits = TERSE_CODEC_SELECTING | TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_UNBIASED |
               TERSE_CODEC_ADDITIVE | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,

@@ -33,16 +33,16 @@ static struct half_job bf16_job(const struct tsi_call *call)
                              .limit = BF16_LIMIT};
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)param;
-    (void)round;
+    (void)option;
+    (void)pass;
     return piece->count * 2;
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
 }
@@ -140,7 +140,7 @@ const struct terse_codec_ops tsi_codec_f16 = {
     .name = "f16",
     .summary = "every element as an IEEE half, to nearest even",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
@@ -153,7 +153,7 @@ const struct terse_codec_ops tsi_codec_bf16 = {
     .name = "bf16",
     .summary = "every element as a bfloat16, to nearest even",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,

@@ -6,20 +6,20 @@
 
 enum { K };
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "k",
      .range = "0..14",
      .initial = "2",
      .help = "the smallest point beside 0 is 2^-k of the largest; 2k+3 levels",
-     .kind = TERSE_PARAM_INTEGER,
+     .kind = TERSE_OPTION_INTEGER,
      .low = 0,
      .high = TSK_MAX_LOG_LEVELS - 1},
 };
 
-static unsigned mag_bits(const double *param)
+static unsigned mag_bits(const double *option)
 {
     unsigned bits = 1;
-    while (1u << bits < (unsigned)param[K] + 2)
+    while (1u << bits < (unsigned)option[K] + 2)
         bits++;
     return bits;
 }
@@ -59,23 +59,23 @@ static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *cod
 static struct tsi_grid grid_of(const struct tsi_call *call, float scale)
 {
     return (struct tsi_grid){.call = call,
-                             .bits = mag_bits(call->param) + 1,
-                             .levels = (uint32_t)call->param[K] + 1,
+                             .bits = mag_bits(call->option) + 1,
+                             .levels = (uint32_t)call->option[K] + 1,
                              .scale = scale,
                              .codes = codes_of,
                              .take = take_codes,
                              .add = add};
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)round;
-    return sizeof(float) + tsi_packed_len(piece->count, mag_bits(param) + 1);
+    (void)pass;
+    return sizeof(float) + tsi_packed_len(piece->count, mag_bits(option) + 1);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
 }
@@ -92,7 +92,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     midpoints(grid.scale, grid.levels, thresholds);
     grid.thresholds = thresholds;
     tsi_codes_encode(&grid, in, take, section + sizeof(float));
-    *len = section_bound(call->param, call->piece, 0);
+    *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
 }
 
@@ -107,10 +107,10 @@ const struct terse_codec_ops tsi_codec_log = {
     .name = "log",
     .summary = "the nearest of a few powers of two of the tensor's largest magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
-    .params = params,
-    .param_count = 1,
+    .options = options,
+    .option_count = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,

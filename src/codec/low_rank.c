@@ -1,6 +1,6 @@
-/* low-rank: each matrix as P Q^T with few columns, in two rounds: P = M Q with the Q of the step
+/* low-rank: each matrix as P Q^T with few columns, in two passes: P = M Q with the Q of the step
  * before, agreed and orthonormalised by everybody; then Q = M^T P (PowerSGD; Vogels, Karimireddy,
- * Jaggi, NeurIPS 2019). Tensors that would not shrink travel plain in the second round.
+ * Jaggi, NeurIPS 2019). Tensors that would not shrink travel plain in the second pass.
  * Payloads are floats that add up. Section: docs/wire-format.md, "low-rank".
  *
  * The thin products are kernels of ours, not BLAS calls: their sums have one order, so that every
@@ -18,17 +18,17 @@ enum { RANK };
 #define DEPENDENT 1e-6             /* a column this much shorter than it was is dropped */
 #define HEADER_FLOATS ((size_t)16) /* the state's first cache line */
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "rank",
      .range = "1..32",
      .initial = "4",
      .help = "columns of the two factors",
-     .kind = TERSE_PARAM_INTEGER,
+     .kind = TERSE_OPTION_INTEGER,
      .low = 1,
      .high = 32},
 };
 
-/* What a matrix remembers between rounds and steps; P (rows x rank, row-major) and Q (rank x cols)
+/* What a matrix remembers between passes and steps; P (rows x rank, row-major) and Q (rank x cols)
  * follow it. */
 struct state {
     uint32_t seeded; /* Q holds the first guess or the last step's aggregate */
@@ -45,20 +45,20 @@ struct factors {
     struct tsk_matrix_shape shape;
 };
 
-static size_t rank_of(const double *param)
+static size_t rank_of(const double *option)
 {
-    return (size_t)param[RANK];
+    return (size_t)option[RANK];
 }
 
-static int is_low(const double *param, const struct tsi_piece *piece)
+static int is_low(const double *option, const struct tsi_piece *piece)
 {
-    const size_t rank = rank_of(param);
+    const size_t rank = rank_of(option);
     return piece->cols > 1 && rank * (piece->rows + piece->cols) < piece->count;
 }
 
 static struct factors factors_of(const struct tsi_call *call)
 {
-    const size_t rank = rank_of(call->param);
+    const size_t rank = rank_of(call->option);
     float *const floats = call->state;
     return (struct factors){
         .state = call->state,
@@ -71,35 +71,35 @@ static struct factors factors_of(const struct tsi_call *call)
 
 /* ---- sizes ---- */
 
-static size_t section_floats(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_floats(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    if (!is_low(param, piece))
-        return round == 0 ? 0 : piece->count;
-    return rank_of(param) * (round == 0 ? piece->rows : piece->cols);
+    if (!is_low(option, piece))
+        return pass == 0 ? 0 : piece->count;
+    return rank_of(option) * (pass == 0 ? piece->rows : piece->cols);
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    return section_floats(param, piece, round) * sizeof(float);
+    return section_floats(option, piece, pass) * sizeof(float);
 }
 
-static size_t state_len(const double *param, const struct tsi_piece *piece)
+static size_t state_len(const double *option, const struct tsi_piece *piece)
 {
-    if (!is_low(param, piece))
+    if (!is_low(option, piece))
         return 0;
-    return (HEADER_FLOATS + rank_of(param) * (piece->rows + piece->cols)) * sizeof(float);
+    return (HEADER_FLOATS + rank_of(option) * (piece->rows + piece->cols)) * sizeof(float);
 }
 
 /* The largest of: chunk statistics, one partial Q per block of rows, P in double, P negated. */
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
     (void)threads;
-    const size_t rank = rank_of(param);
+    const size_t rank = rank_of(option);
     const size_t statistics = tsi_statistics_scratch(piece);
     const size_t partial = BLOCKS * rank * piece->cols * sizeof(float);
     const size_t column = rank * piece->rows * sizeof(double);
     size_t len = statistics;
-    if (is_low(param, piece)) {
+    if (is_low(option, piece)) {
         len = partial > len ? partial : len;
         len = column > len ? column : len;
     }
@@ -206,16 +206,16 @@ static void add_product(const struct tsi_call *call, const struct factors *facto
 /* Uniform in [-1, 1): any direction will do that is the same everywhere. */
 static void seed_q(const struct tsi_call *call, const struct factors *factors)
 {
-    const terse_draw first = {.seed = call->draw->seed};
+    const terse_rng_key first = {.seed = call->key->seed};
     const struct tsk_stream stream =
-        tsi_stream_shared(&first, TSI_DRAW_LOW_RANK, call->piece->tensor);
+        tsi_stream_shared(&first, TSI_RANDOM_LOW_RANK, call->piece->tensor);
     const size_t count = factors->rank * factors->shape.cols;
-    for (size_t at = 0; at < count; at += TSK_DRAW_GROUP) {
-        const size_t group = count - at < TSK_DRAW_GROUP ? count - at : TSK_DRAW_GROUP;
-        uint32_t draw[TSK_DRAW_GROUP];
-        call->kernel->draw_u32(&stream, at, group, draw);
+    for (size_t at = 0; at < count; at += TSK_RANDOM_GROUP) {
+        const size_t group = count - at < TSK_RANDOM_GROUP ? count - at : TSK_RANDOM_GROUP;
+        uint32_t random[TSK_RANDOM_GROUP];
+        call->kernel->random_u32(&stream, at, group, random);
         for (size_t i = 0; i < group; i++)
-            factors->q[at + i] = (float)(draw[i] >> 8) * 0x1p-23f - 1.0f;
+            factors->q[at + i] = (float)(random[i] >> 8) * 0x1p-23f - 1.0f;
     }
     factors->state->seeded = 1;
 }
@@ -263,7 +263,7 @@ static void agree_on_p(const struct tsi_call *call, const struct factors *factor
 static terse_status encode_plain(const struct tsi_call *call, const float *in, float *take,
                                  uint8_t *section, size_t *len)
 {
-    const size_t count = section_floats(call->param, call->piece, call->round);
+    const size_t count = section_floats(call->option, call->piece, call->pass);
     *len = count * sizeof(float);
     return tsi_run_copy(call, in, take, count, section);
 }
@@ -318,12 +318,12 @@ static terse_status encode_q(const struct tsi_call *call, const struct factors *
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    if (!is_low(call->param, call->piece))
+    if (!is_low(call->option, call->piece))
         return encode_plain(call, in, take, section, len);
     const struct factors factors = factors_of(call);
-    *len = section_bound(call->param, call->piece, call->round);
-    return call->round == 0 ? encode_p(call, &factors, in, section)
-                            : encode_q(call, &factors, in, take, section);
+    *len = section_bound(call->option, call->piece, call->pass);
+    return call->pass == 0 ? encode_p(call, &factors, in, section)
+                           : encode_q(call, &factors, in, take, section);
 }
 
 /* ---- decode ---- */
@@ -339,15 +339,15 @@ static terse_status decode_low(const struct tsi_call *call, const uint8_t *secti
                                terse_fault *fault)
 {
     const struct factors factors = factors_of(call);
-    const size_t count = section_floats(call->param, call->piece, call->round);
-    if (call->round == 0) {
+    const size_t count = section_floats(call->option, call->piece, call->pass);
+    if (call->pass == 0) {
         if (hear(call, section, count, factors.p))
             return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
         agree_on_p(call, &factors);
         return TERSE_OK;
     }
     if (!factors.state->agreed)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "round 1 before round 0");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "pass 1 before pass 0");
     factors.state->seeded = 0;
     if (hear(call, section, count, factors.q))
         return tsi_fail(fault, TERSE_BAD_FRAME, 0, "a value is not finite");
@@ -359,11 +359,11 @@ static terse_status decode_low(const struct tsi_call *call, const uint8_t *secti
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    *used = section_bound(call->param, call->piece, call->round);
+    *used = section_bound(call->option, call->piece, call->pass);
     const terse_status status = tsi_section_len(len, *used, fault);
     if (status != TERSE_OK)
         return status;
-    if (is_low(call->param, call->piece))
+    if (is_low(call->option, call->piece))
         return decode_low(call, section, out, fault);
     return tsi_run_add(call, section, 0, *used / sizeof(float), out, fault);
 }
@@ -371,12 +371,12 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
 const struct terse_codec_ops tsi_codec_low_rank = {
     .wire_id = 12,
     .name = "low-rank",
-    .summary = "each matrix as a product of two thin ones, in two rounds",
+    .summary = "each matrix as a product of two thin ones, in two passes",
     .traits =
         TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_ADDITIVE | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
-    .rounds = 2,
-    .params = params,
-    .param_count = 1,
+    .passes = 2,
+    .options = options,
+    .option_count = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .state_len = state_len,

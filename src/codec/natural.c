@@ -22,25 +22,25 @@ static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *cod
 
 static struct tsi_grid grid_of(const struct tsi_call *call)
 {
-    return (struct tsi_grid){.call = call,
-                             .bits = BITS,
-                             .levels = LARGEST,
-                             .stream =
-                                 tsi_stream_own(call->draw, TSI_DRAW_ROUNDING, call->piece->tensor),
-                             .codes = codes_of,
-                             .add = add};
+    return (struct tsi_grid){
+        .call = call,
+        .bits = BITS,
+        .levels = LARGEST,
+        .stream = tsi_stream_own(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
+        .codes = codes_of,
+        .add = add};
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)param;
-    (void)round;
+    (void)option;
+    (void)pass;
     return tsi_packed_len(piece->count, BITS);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
 }
@@ -53,14 +53,14 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
         return status;
     const struct tsi_grid grid = grid_of(call);
     tsi_codes_encode(&grid, in, take, section);
-    *len = section_bound(call->param, call->piece, 0);
+    *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    *used = section_bound(call->param, call->piece, 0);
+    *used = section_bound(call->option, call->piece, 0);
     const terse_status status = tsi_section_len(len, *used, fault);
     if (status != TERSE_OK)
         return status;
@@ -73,7 +73,7 @@ const struct terse_codec_ops tsi_codec_natural = {
     .name = "natural",
     .summary = "sign and a power of two, rounded at random, right on average",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,

@@ -8,19 +8,19 @@ enum { K, RANGE };
 
 #define SMALLEST_RANGE 0x1p-100f /* below, 2^k / R could overflow: said as 0 */
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "k",
      .range = "1..14",
      .initial = "6",
      .help = "neighbours are R * 2^-k apart; 2^(k+1)+1 levels, k+2 bits",
-     .kind = TERSE_PARAM_INTEGER,
+     .kind = TERSE_OPTION_INTEGER,
      .low = 1,
      .high = 14},
     {.name = "range",
      .range = "0..1e30",
      .initial = "0",
      .help = "R, beyond which values are clipped; 0: the tensor's largest magnitude",
-     .kind = TERSE_PARAM_REAL,
+     .kind = TERSE_OPTION_REAL,
      .low = 0,
      .high = 1e30},
 };
@@ -42,9 +42,9 @@ static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *cod
 
 static struct tsi_grid grid_of(const struct tsi_call *call, float range)
 {
-    const uint32_t levels = 1u << (unsigned)call->param[K];
+    const uint32_t levels = 1u << (unsigned)call->option[K];
     return (struct tsi_grid){.call = call,
-                             .bits = (unsigned)call->param[K] + 2,
+                             .bits = (unsigned)call->option[K] + 2,
                              .levels = levels,
                              .scale = range > 0 ? (float)(levels / (double)range) : 0,
                              .unit = (float)((double)range / levels),
@@ -52,15 +52,15 @@ static struct tsi_grid grid_of(const struct tsi_call *call, float range)
                              .add = add};
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)round;
-    return sizeof(float) + tsi_packed_len(piece->count, (unsigned)param[K] + 2);
+    (void)pass;
+    return sizeof(float) + tsi_packed_len(piece->count, (unsigned)option[K] + 2);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
 }
@@ -72,13 +72,13 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     if (most >= TSK_INFINITY_BITS)
         return TERSE_NOT_FINITE;
     tsi_store_u32(section, most);
-    float range = call->param[RANGE] > 0 ? (float)call->param[RANGE] : tsi_load_f32(section);
+    float range = call->option[RANGE] > 0 ? (float)call->option[RANGE] : tsi_load_f32(section);
     if (range < SMALLEST_RANGE)
         range = 0;
     tsi_store_f32(section, range);
     const struct tsi_grid grid = grid_of(call, range);
     tsi_codes_encode(&grid, in, take, section + sizeof(float));
-    *len = section_bound(call->param, call->piece, 0);
+    *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
 }
 
@@ -93,10 +93,10 @@ const struct terse_codec_ops tsi_codec_nearest = {
     .name = "nearest",
     .summary = "a uniform grid for weights, to nearest",
     .traits = TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
-    .params = params,
-    .param_count = 2,
+    .options = options,
+    .option_count = 2,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,

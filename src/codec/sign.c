@@ -7,18 +7,18 @@
 #include "codec/section.h"
 #include "codec/statistics.h"
 
-enum { ZERO }; /* parameters */
+enum { ZERO }; /* options */
 enum { ZERO_PLUS, ZERO_COIN };
 
-#define COINS_PER_DRAW 32u
+#define COINS_PER_WORD 32u
 #define TILE_BYTES (TSI_TILE / 8)
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "zero",
      .range = "plus|coin",
      .initial = "plus",
      .help = "the sign said for an exact zero: plus, or a fair coin keyed by seed and step",
-     .kind = TERSE_PARAM_CHOICE,
+     .kind = TERSE_OPTION_CHOICE,
      .low = ZERO_PLUS,
      .high = ZERO_COIN},
 };
@@ -38,23 +38,23 @@ static size_t bits_len(const struct tsi_piece *piece)
     return (piece->count + 7) / 8;
 }
 
-static size_t sign_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t sign_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)param;
-    (void)round;
+    (void)option;
+    (void)pass;
     return bits_len(piece);
 }
 
-static size_t scaled_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t scaled_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)param;
-    (void)round;
+    (void)option;
+    (void)pass;
     return sizeof(float) + bits_len(piece);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
 }
@@ -66,11 +66,12 @@ static void toss(const struct tsi_call *call, uint64_t first, const uint8_t *zer
                  uint8_t *bits)
 {
     static const uint8_t none[TILE_BYTES];
-    uint32_t coins[TSI_TILE / COINS_PER_DRAW];
+    uint32_t coins[TSI_TILE / COINS_PER_WORD];
     if (memcmp(zero, none, len) == 0)
         return;
-    const struct tsk_stream stream = tsi_stream_own(call->draw, TSI_DRAW_COIN, call->piece->tensor);
-    call->kernel->draw_u32(&stream, first / COINS_PER_DRAW, TSI_TILE / COINS_PER_DRAW, coins);
+    const struct tsk_stream stream =
+        tsi_stream_own(call->key, TSI_RANDOM_COIN, call->piece->tensor);
+    call->kernel->random_u32(&stream, first / COINS_PER_WORD, TSI_TILE / COINS_PER_WORD, coins);
     const uint8_t *const coin = (const uint8_t *)coins;
     for (size_t i = 0; i < len; i++)
         bits[i] |= zero[i] & coin[i];
@@ -80,7 +81,7 @@ static void encode_chunk(void *context, size_t chunk, size_t first, size_t count
 {
     const struct sign_job *const job = context;
     const struct tsi_call *const call = job->call;
-    const int coin = call->param[ZERO] == ZERO_COIN;
+    const int coin = call->option[ZERO] == ZERO_COIN;
     uint32_t *const maxima = call->scratch;
     uint32_t most = 0;
     const size_t end = job->base + first + count;
@@ -110,28 +111,28 @@ static terse_status encode_bits(struct sign_job *job, size_t count)
 }
 
 /* The bits of what was shown so far, as they will be said. */
-struct sign_notes {
+struct sign_prescan_state {
     terse_status status;
     uint8_t bits[];
 };
 
-static size_t sign_notes_len(const double *param, const struct tsi_piece *piece)
+static size_t sign_prescan_len(const double *option, const struct tsi_piece *piece)
 {
-    (void)param;
-    return sizeof(struct sign_notes) + bits_len(piece);
+    (void)option;
+    return sizeof(struct sign_prescan_state) + bits_len(piece);
 }
 
-static int sign_notice(const struct tsi_call *call, const float *in, size_t first, size_t count)
+static int sign_prescan(const struct tsi_call *call, const float *in, size_t first, size_t count)
 {
-    struct sign_notes *const notes = call->notes;
+    struct sign_prescan_state *const prescan_state = call->prescan_state;
     struct sign_job job = {
-        .call = call, .in = in, .base = first, .bits = notes->bits, .scale = 1.0f};
+        .call = call, .in = in, .base = first, .bits = prescan_state->bits, .scale = 1.0f};
     if (first % TSI_TILE != 0)
         return 0; /* bytes and coins are those of whole tiles */
     if (first == 0)
-        notes->status = TERSE_OK;
+        prescan_state->status = TERSE_OK;
     if (encode_bits(&job, count) != TERSE_OK)
-        notes->status = TERSE_NOT_FINITE;
+        prescan_state->status = TERSE_NOT_FINITE;
     return 1;
 }
 
@@ -140,10 +141,10 @@ static terse_status sign_encode(const struct tsi_call *call, const float *in, fl
 {
     struct sign_job job = {.call = call, .in = in, .out = take, .bits = section, .scale = 1.0f};
     terse_status status = take ? tsi_check(call, in, TSK_INFINITY_BITS) : TERSE_OK;
-    if (call->noticed && !take) {
-        const struct sign_notes *const notes = call->notes;
-        memcpy(section, notes->bits, bits_len(call->piece));
-        status = notes->status;
+    if (call->prescanned && !take) {
+        const struct sign_prescan_state *const prescan_state = call->prescan_state;
+        memcpy(section, prescan_state->bits, bits_len(call->piece));
+        status = prescan_state->status;
     } else if (status == TERSE_OK) {
         status = encode_bits(&job, call->piece->count);
     }
@@ -216,14 +217,14 @@ const struct terse_codec_ops tsi_codec_sign = {
     .name = "sign",
     .summary = "one bit each: the sign",
     .traits = TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
-    .params = params,
-    .param_count = 1,
+    .options = options,
+    .option_count = 1,
     .section_bound = sign_bound,
     .scratch_len = scratch_len,
-    .notes_len = sign_notes_len,
-    .notice = sign_notice,
+    .prescan_len = sign_prescan_len,
+    .prescan = sign_prescan,
     .encode = sign_encode,
     .decode_add = sign_decode_add,
 };
@@ -233,10 +234,10 @@ const struct terse_codec_ops tsi_codec_scaled_sign = {
     .name = "scaled-sign",
     .summary = "one bit each: the sign, times the tensor's mean magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
-    .params = params,
-    .param_count = 1,
+    .options = options,
+    .option_count = 1,
     .section_bound = scaled_bound,
     .scratch_len = scratch_len,
     .encode = scaled_encode,

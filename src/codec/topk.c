@@ -14,19 +14,19 @@ enum { VALUES_F32, VALUES_F16 };
 #define MAX_PARTS ((size_t)64)
 #define AHEAD ((size_t)16) /* elements prefetched: about a memory latency */
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "keep",
      .range = "1e-9..1",
      .initial = "0.01",
      .help = "fraction of each tensor that is said: k = max(1, floor(keep * count))",
-     .kind = TERSE_PARAM_REAL,
+     .kind = TERSE_OPTION_REAL,
      .low = 1e-9,
      .high = 1},
     {.name = "values",
      .range = "f32|f16",
      .initial = "f32",
      .help = "how values are said",
-     .kind = TERSE_PARAM_CHOICE,
+     .kind = TERSE_OPTION_CHOICE,
      .low = VALUES_F32,
      .high = VALUES_F16},
 };
@@ -42,43 +42,43 @@ struct hearing {
 };
 
 /* floor(keep * n), forgiving that 0.29 * 100 is not quite 29 in binary. */
-static size_t k_of(const double *param, const struct tsi_piece *piece)
+static size_t k_of(const double *option, const struct tsi_piece *piece)
 {
-    const size_t k = (size_t)(param[KEEP] * (double)piece->count + 0x1p-20);
+    const size_t k = (size_t)(option[KEEP] * (double)piece->count + 0x1p-20);
     if (k > piece->count)
         return piece->count;
     return k > 0 ? k : 1;
 }
 
-static size_t value_len(const double *param)
+static size_t value_len(const double *option)
 {
-    return param[VALUES] == VALUES_F16 ? 2 : sizeof(float);
+    return option[VALUES] == VALUES_F16 ? 2 : sizeof(float);
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    const size_t k = k_of(param, piece);
+    const size_t k = k_of(option, piece);
     const struct tsi_index_shape shape = tsi_index_shape(piece->count, k);
-    (void)round;
-    return shape.len + k * value_len(param);
+    (void)pass;
+    return shape.len + k * value_len(option);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    const size_t choosing = tsi_choose_scratch(piece->count, k_of(param, piece), threads);
+    const size_t choosing = tsi_choose_scratch(piece->count, k_of(option, piece), threads);
     return choosing > sizeof(struct hearing) ? choosing : sizeof(struct hearing);
 }
 
-static size_t notes_len(const double *param, const struct tsi_piece *piece)
+static size_t prescan_len(const double *option, const struct tsi_piece *piece)
 {
-    return tsi_choose_notes(piece->count, k_of(param, piece));
+    return tsi_choose_prescan_len(piece->count, k_of(option, piece));
 }
 
 /* ---- encode ---- */
 
-static int notice(const struct tsi_call *call, const float *in, size_t first, size_t count)
+static int prescan(const struct tsi_call *call, const float *in, size_t first, size_t count)
 {
-    return tsi_choose_notice(call, in, k_of(call->param, call->piece), first, count);
+    return tsi_choose_prescan(call, in, k_of(call->option, call->piece), first, count);
 }
 
 /* What halves leave of the chosen. */
@@ -95,7 +95,7 @@ static void keep_rounding(const struct tsi_call *call, const struct tsi_chosen *
 static terse_status say_values(const struct tsi_call *call, const struct tsi_chosen *chosen,
                                size_t k, uint8_t *out)
 {
-    if (call->param[VALUES] == VALUES_F16) {
+    if (call->option[VALUES] == VALUES_F16) {
         const uint32_t most = call->kernel->f16_from_f32(chosen->value, k, out);
         const terse_status status = tsi_within(most, TSI_F16_LIMIT);
         if (status == TERSE_OK)
@@ -129,7 +129,7 @@ static void scatter_chunk(void *context, size_t chunk, size_t first, size_t coun
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const size_t k = k_of(call->param, call->piece);
+    const size_t k = k_of(call->option, call->piece);
     const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
     struct tsi_chosen chosen;
     terse_status status = tsi_choose(call, in, k, &chosen);
@@ -142,7 +142,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
         struct remainder remainder = {&chosen, take};
         tsi_each_chunk(call->threads, k, scatter_chunk, &remainder);
     }
-    *len = section_bound(call->param, call->piece, 0);
+    *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
 }
 
@@ -153,7 +153,7 @@ static uint32_t hear_values(const struct tsi_call *call, const uint8_t *values, 
                             size_t count, float *value)
 {
     memset(value, 0, count * sizeof *value);
-    if (call->param[VALUES] == VALUES_F16)
+    if (call->option[VALUES] == VALUES_F16)
         return call->kernel->f16_add_f32(value, values + 2 * first, count, 1.0f);
     return call->kernel->add_f32(value, values + sizeof(float) * first, count);
 }
@@ -167,9 +167,9 @@ static void add_batch(const struct tsi_batch *batch, float *out)
 static terse_status open_section(const struct tsi_call *call, const uint8_t *section, size_t len,
                                  size_t *used, struct tsi_entries *out, terse_fault *fault)
 {
-    const size_t k = k_of(call->param, call->piece);
+    const size_t k = k_of(call->option, call->piece);
     const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
-    *used = shape.len + k * value_len(call->param);
+    *used = shape.len + k * value_len(call->option);
     out->values = section + shape.len;
     const terse_status status = tsi_section_len(len, *used, fault);
     return status == TERSE_OK ? tsi_index_open(&shape, section, &out->reader, fault) : status;
@@ -184,7 +184,7 @@ static terse_status next_batch(const struct tsi_call *call, struct tsi_index_rea
     const size_t left = reader->done_end - first;
     batch->count = left < TSI_BATCH ? left : TSI_BATCH;
     if (hear_values(call, values, first, batch->count, batch->value))
-        return tsi_fail(fault, TERSE_BAD_FRAME, reader->shape.len + first * value_len(call->param),
+        return tsi_fail(fault, TERSE_BAD_FRAME, reader->shape.len + first * value_len(call->option),
                         "a value is not finite");
     return tsi_index_next(reader, batch->count, soon, batch->index, fault);
 }
@@ -209,7 +209,7 @@ static void hear_part(void *context, size_t part)
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    const size_t k = k_of(call->param, call->piece);
+    const size_t k = k_of(call->option, call->piece);
     const size_t parts = k < TSI_CHUNK ? 1 : call->threads < MAX_PARTS ? call->threads : MAX_PARTS;
     struct hearing *const hearing = call->scratch;
     struct tsi_entries whole;
@@ -233,9 +233,9 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
 
 /* ---- entry by entry ---- */
 
-static size_t entries_of(const double *param, const struct tsi_piece *piece)
+static size_t entries_of(const double *option, const struct tsi_piece *piece)
 {
-    return k_of(param, piece);
+    return k_of(option, piece);
 }
 
 static terse_status next(const struct tsi_call *call, struct tsi_entries *entries,
@@ -249,13 +249,13 @@ const struct terse_codec_ops tsi_codec_topk = {
     .name = "topk",
     .summary = "the k largest magnitudes of each tensor",
     .traits = TERSE_CODEC_SELECTING | TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
-    .rounds = 1,
-    .params = params,
-    .param_count = 2,
+    .passes = 1,
+    .options = options,
+    .option_count = 2,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
-    .notes_len = notes_len,
-    .notice = notice,
+    .prescan_len = prescan_len,
+    .prescan = prescan,
     .encode = encode,
     .decode_add = decode_add,
     .entries = entries_of,

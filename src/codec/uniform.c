@@ -11,19 +11,19 @@ enum { NORM_INFINITY, NORM_TWO };
 #define CODES_AT (1 + sizeof(float))
 #define SMALLEST_NORM 0x1p-100f /* below, s / norm could overflow: said as 0 */
 
-static const terse_param params[] = {
+static const terse_option options[] = {
     {.name = "bits",
      .range = "2..16",
      .initial = "4",
      .help = "bits of an element: sign and 2^(bits-1) levels",
-     .kind = TERSE_PARAM_INTEGER,
+     .kind = TERSE_OPTION_INTEGER,
      .low = 2,
      .high = 16},
     {.name = "norm",
      .range = "inf|2",
      .initial = "inf",
      .help = "what the largest level stands for; 2 with few bits has a large variance",
-     .kind = TERSE_PARAM_CHOICE,
+     .kind = TERSE_OPTION_CHOICE,
      .low = NORM_INFINITY,
      .high = NORM_TWO},
 };
@@ -45,15 +45,15 @@ static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *cod
 static struct tsi_grid grid_of(const struct tsi_call *call, unsigned bits, float norm)
 {
     const uint32_t levels = (1u << (bits - 1)) - 1;
-    return (struct tsi_grid){.call = call,
-                             .bits = bits,
-                             .levels = levels,
-                             .scale = (float)(levels / (double)norm),
-                             .unit = (float)((double)norm / levels),
-                             .stream =
-                                 tsi_stream_own(call->draw, TSI_DRAW_ROUNDING, call->piece->tensor),
-                             .codes = codes_of,
-                             .add = add};
+    return (struct tsi_grid){
+        .call = call,
+        .bits = bits,
+        .levels = levels,
+        .scale = (float)(levels / (double)norm),
+        .unit = (float)((double)norm / levels),
+        .stream = tsi_stream_own(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
+        .codes = codes_of,
+        .add = add};
 }
 
 /* The largest level rounds beyond the largest float, though the norm itself does not. */
@@ -62,15 +62,15 @@ static int overflows(const struct tsi_grid *grid)
     return !isfinite((float)grid->levels * grid->unit);
 }
 
-static size_t section_bound(const double *param, const struct tsi_piece *piece, uint32_t round)
+static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    (void)round;
-    return CODES_AT + tsi_packed_len(piece->count, (unsigned)param[BITS]);
+    (void)pass;
+    return CODES_AT + tsi_packed_len(piece->count, (unsigned)option[BITS]);
 }
 
-static size_t scratch_len(const double *param, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    (void)param;
+    (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
 }
@@ -78,7 +78,7 @@ static size_t scratch_len(const double *param, const struct tsi_piece *piece, un
 static terse_status norm_of(const struct tsi_call *call, const float *in, float *norm)
 {
     double value;
-    if (call->param[NORM] == NORM_TWO) {
+    if (call->option[NORM] == NORM_TWO) {
         value = sqrt(tsi_square_sum(call, in));
     } else {
         uint8_t bits[sizeof(float)];
@@ -98,7 +98,7 @@ static terse_status norm_of(const struct tsi_call *call, const float *in, float 
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    unsigned bits = (unsigned)call->param[BITS];
+    unsigned bits = (unsigned)call->option[BITS];
     float norm = 0;
     const terse_status status = norm_of(call, in, &norm);
     if (status != TERSE_OK)
@@ -148,10 +148,10 @@ const struct terse_codec_ops tsi_codec_uniform = {
     .name = "uniform",
     .summary = "a uniform grid with random rounding, right on average",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM,
-    .rounds = 1,
+    .passes = 1,
     .fresh = 1,
-    .params = params,
-    .param_count = 2,
+    .options = options,
+    .option_count = 2,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,

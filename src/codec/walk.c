@@ -5,10 +5,10 @@
 #include "codec/object.h"
 #include "kernels/bind.h"
 
-/* Is there a section of this piece in a round? A plain piece is said whole in the last. */
-static int is_said(const terse_codec *codec, const struct tsi_piece *piece, uint32_t round)
+/* Is there a section of this piece in a pass? A plain piece is said whole in the last. */
+static int is_said(const terse_codec *codec, const struct tsi_piece *piece, uint32_t pass)
 {
-    return piece->count > 0 && !(piece->plain && round + 1 < codec->ops->rounds);
+    return piece->count > 0 && !(piece->plain && pass + 1 < codec->ops->passes);
 }
 
 static const struct terse_codec_ops *ops_of(const terse_codec *codec, const struct tsi_piece *piece)
@@ -16,18 +16,18 @@ static const struct terse_codec_ops *ops_of(const terse_codec *codec, const stru
     return piece->plain ? &tsi_codec_f32 : codec->ops;
 }
 
-static size_t bound_of(const terse_codec *codec, const struct tsi_piece *piece, uint32_t round)
+static size_t bound_of(const terse_codec *codec, const struct tsi_piece *piece, uint32_t pass)
 {
-    return is_said(codec, piece, round)
-               ? ops_of(codec, piece)->section_bound(codec->param, piece, round)
+    return is_said(codec, piece, pass)
+               ? ops_of(codec, piece)->section_bound(codec->option, piece, pass)
                : 0;
 }
 
-size_t tsi_codec_bound(const terse_codec *codec, uint32_t round, struct tsi_pieces pieces)
+size_t tsi_codec_bound(const terse_codec *codec, uint32_t pass, struct tsi_pieces pieces)
 {
     size_t bound = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        bound += bound_of(codec, &codec->piece[i], round);
+        bound += bound_of(codec, &codec->piece[i], pass);
     return bound;
 }
 
@@ -36,9 +36,9 @@ static struct tsi_pieces all_pieces(const terse_codec *codec)
     return (struct tsi_pieces){0, codec->piece_count};
 }
 
-size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t round)
+size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t pass)
 {
-    return tsi_codec_bound(codec, round, all_pieces(codec));
+    return tsi_codec_bound(codec, pass, all_pieces(codec));
 }
 
 /* ---- what every call is checked for ---- */
@@ -47,27 +47,27 @@ size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t round)
 struct walk {
     terse_codec *codec;
     const struct tsk_table *kernel;
-    const terse_draw *draw;
-    uint32_t round;
+    const terse_rng_key *key;
+    uint32_t pass;
     int fresh; /* decoding sets instead of adding */
 };
 
-static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t round,
-                          const terse_draw *draw, struct tsi_pieces pieces, const void *floats,
+static terse_status begin(struct walk *walk, terse_codec *codec, uint32_t pass,
+                          const terse_rng_key *key, struct tsi_pieces pieces, const void *floats,
                           const void *payload, terse_fault *fault)
 {
-    if (!draw)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "draw is NULL");
-    if (round >= codec->ops->rounds)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "round %u of %u", round, codec->ops->rounds);
+    if (!key)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "key is NULL");
+    if (pass >= codec->ops->passes)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "pass %u of %u", pass, codec->ops->passes);
     if (!floats && terse_layout_count(codec->layout) > 0)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no floats");
-    if (!payload && tsi_codec_bound(codec, round, pieces) > 0)
+    if (!payload && tsi_codec_bound(codec, pass, pieces) > 0)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no payload");
-    if (draw->worker > TSI_DRAW_MAX_WORKER)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "worker %u, at most %u", draw->worker,
-                        TSI_DRAW_MAX_WORKER);
-    *walk = (struct walk){codec, NULL, draw, round, 0};
+    if (key->worker > TSI_RANDOM_MAX_WORKER)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "worker %u, at most %u", key->worker,
+                        TSI_RANDOM_MAX_WORKER);
+    *walk = (struct walk){codec, NULL, key, pass, 0};
     return tsk_bound(&walk->kernel, fault);
 }
 
@@ -99,25 +99,26 @@ static struct tsi_call call_of(const struct walk *walk, uint32_t number)
 {
     const terse_codec *const codec = walk->codec;
     return (struct tsi_call){
-        .param = codec->param,
+        .option = codec->option,
         .piece = &codec->piece[number],
         .kernel = walk->kernel,
-        .draw = walk->draw,
-        .round = walk->round,
+        .key = walk->key,
+        .pass = walk->pass,
         .threads = codec->threads,
         .scratch = codec->memory,
         .state = codec->memory + codec->state_at[number],
-        .notes = codec->notes ? codec->notes + codec->notes_at[number] : NULL,
+        .prescan_state =
+            codec->prescan_state ? codec->prescan_state + codec->prescan_at[number] : NULL,
         .patch = patch_of(&codec->patch, &codec->piece[number]),
         .rule = codec->rule,
         .fresh = walk->fresh,
     };
 }
 
-terse_status tsi_codec_call(terse_codec *codec, const terse_draw *draw, uint32_t piece,
+terse_status tsi_codec_call(terse_codec *codec, const terse_rng_key *key, uint32_t piece,
                             struct tsi_call *out)
 {
-    struct walk walk = {codec, NULL, draw, 0, 0};
+    struct walk walk = {codec, NULL, key, 0, 0};
     const terse_status status = tsk_bound(&walk.kernel, NULL);
     *out = call_of(&walk, piece);
     return status;
@@ -133,7 +134,7 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
         const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
-        const int said = is_said(walk->codec, call.piece, walk->round);
+        const int said = is_said(walk->codec, call.piece, walk->pass);
         size_t used = 0;
         if (walk->fresh && !(said && ops->fresh) && call.piece->count > 0)
             memset(out + call.piece->offset, 0, call.piece->count * sizeof *out);
@@ -154,13 +155,13 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
 }
 
 /* Has all of a piece been shown? What was noted is good for one time. */
-static int was_noticed(const terse_codec *codec, uint32_t number, const float *in)
+static int was_prescanned(const terse_codec *codec, uint32_t number, const float *in)
 {
-    if (!codec->notes)
+    if (!codec->prescan_state)
         return 0;
-    struct tsi_noticed *const noticed = &codec->noticed[number];
-    const int all = noticed->in == in && noticed->count == codec->piece[number].count;
-    noticed->count = 0;
+    struct tsi_prescanned *const prescanned = &codec->prescanned[number];
+    const int all = prescanned->in == in && prescanned->count == codec->piece[number].count;
+    prescanned->count = 0;
     return all;
 }
 
@@ -173,9 +174,9 @@ static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pie
         const uint64_t offset = call.piece->offset;
         const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
         size_t used = 0;
-        if (!is_said(walk->codec, call.piece, walk->round))
+        if (!is_said(walk->codec, call.piece, walk->pass))
             continue;
-        call.noticed = was_noticed(walk->codec, i, in);
+        call.prescanned = was_prescanned(walk->codec, i, in);
         const terse_status status =
             ops->encode(&call, in + offset, take ? take + offset : NULL, payload + at, &used);
         if (status != TERSE_OK) {
@@ -191,34 +192,34 @@ static terse_status encode_pieces(const struct walk *walk, struct tsi_pieces pie
     return TERSE_OK;
 }
 
-terse_status tsi_codec_encode(terse_codec *codec, uint32_t round, const terse_draw *draw,
+terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                               struct tsi_pieces pieces, const float *in, float *take, void *payload,
                               size_t cap, size_t *len)
 {
     struct walk walk = {0};
-    const terse_status status = begin(&walk, codec, round, draw, pieces, in, payload, NULL);
+    const terse_status status = begin(&walk, codec, pass, key, pieces, in, payload, NULL);
     if (status != TERSE_OK)
         return status;
-    if (cap < tsi_codec_bound(codec, round, pieces))
+    if (cap < tsi_codec_bound(codec, pass, pieces))
         return TERSE_TOO_SMALL;
     return encode_pieces(&walk, pieces, in, take, payload, len);
 }
 
-terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t round, const terse_draw *draw,
+terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                                   struct tsi_pieces pieces, const void *payload, size_t len,
                                   float *out, terse_fault *fault)
 {
     struct walk walk = {0};
-    const terse_status status = begin(&walk, codec, round, draw, pieces, out, payload, fault);
+    const terse_status status = begin(&walk, codec, pass, key, pieces, out, payload, fault);
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
 }
 
-terse_status tsi_codec_decode(terse_codec *codec, uint32_t round, const terse_draw *draw,
+terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                               struct tsi_pieces pieces, const void *payload, size_t len, float *out,
                               terse_fault *fault)
 {
     struct walk walk = {0};
-    const terse_status status = begin(&walk, codec, round, draw, pieces, out, payload, fault);
+    const terse_status status = begin(&walk, codec, pass, key, pieces, out, payload, fault);
     walk.fresh = 1;
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
 }
@@ -229,33 +230,34 @@ terse_status tsi_codec_decode(terse_codec *codec, uint32_t round, const terse_dr
 static uint32_t piece_with(terse_codec *codec, uint64_t element)
 {
     for (uint32_t tried = 0; tried < codec->piece_count; tried++) {
-        const struct tsi_piece *const piece = &codec->piece[codec->noticing];
+        const struct tsi_piece *const piece = &codec->piece[codec->prescanning];
         if (element - piece->offset < piece->count) /* wraps below the offset */
             break;
-        codec->noticing = codec->noticing + 1 < codec->piece_count ? codec->noticing + 1 : 0;
+        codec->prescanning =
+            codec->prescanning + 1 < codec->piece_count ? codec->prescanning + 1 : 0;
     }
-    return codec->noticing;
+    return codec->prescanning;
 }
 
-static void notice_piece(const struct walk *walk, uint32_t number, const float *in, size_t first,
-                         size_t count)
+static void prescan_piece(const struct walk *walk, uint32_t number, const float *in, size_t first,
+                          size_t count)
 {
     const struct tsi_call call = call_of(walk, number);
-    struct tsi_noticed *const noticed = &walk->codec->noticed[number];
+    struct tsi_prescanned *const prescanned = &walk->codec->prescanned[number];
     if (first == 0)
-        *noticed = (struct tsi_noticed){in, 0};
-    if (noticed->in != in || noticed->count != first || call.piece->plain)
+        *prescanned = (struct tsi_prescanned){in, 0};
+    if (prescanned->in != in || prescanned->count != first || call.piece->plain)
         return;
-    const int more = walk->codec->ops->notice(&call, in + call.piece->offset, first, count);
-    noticed->count = more ? first + count : 0;
+    const int more = walk->codec->ops->prescan(&call, in + call.piece->offset, first, count);
+    prescanned->count = more ? first + count : 0;
 }
 
-void tsi_codec_notice(terse_codec *codec, const terse_draw *draw, const float *in, uint64_t first,
-                      uint64_t count)
+void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float *in,
+                       uint64_t first, uint64_t count)
 {
-    struct walk walk = {codec, NULL, draw, 0, 0};
+    struct walk walk = {codec, NULL, key, 0, 0};
     const uint64_t end = first + count;
-    if (!codec->notes || tsk_bound(&walk.kernel, NULL) != TERSE_OK)
+    if (!codec->prescan_state || tsk_bound(&walk.kernel, NULL) != TERSE_OK)
         return;
     while (first < end) {
         const uint32_t number = piece_with(codec, first);
@@ -264,15 +266,15 @@ void tsi_codec_notice(terse_codec *codec, const terse_draw *draw, const float *i
         if (at >= piece->count)
             return; /* of another bucket */
         const uint64_t here = piece->count - at < end - first ? piece->count - at : end - first;
-        notice_piece(&walk, number, in, (size_t)at, (size_t)here);
+        prescan_piece(&walk, number, in, (size_t)at, (size_t)here);
         first += here;
     }
 }
 
-void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *payload,
+void tsi_codec_touch(terse_codec *codec, const terse_rng_key *key, const uint8_t *payload,
                      const struct tsi_toucher *toucher)
 {
-    struct walk walk = {codec, NULL, draw, 0, 0};
+    struct walk walk = {codec, NULL, key, 0, 0};
     if (tsk_bound(&walk.kernel, NULL) != TERSE_OK)
         return;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
@@ -288,47 +290,47 @@ void tsi_codec_touch(terse_codec *codec, const terse_draw *draw, const uint8_t *
 
 /* ---- the public calls ---- */
 
-static terse_status encode_all(terse_codec *codec, uint32_t round, const terse_draw *draw,
+static terse_status encode_all(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                                const float *in, float *take, void *payload, size_t cap, size_t *len)
 {
     if (!codec || !len)
         return TERSE_BAD_ARGUMENT;
     const terse_status status =
-        tsi_codec_encode(codec, round, draw, all_pieces(codec), in, take, payload, cap, len);
+        tsi_codec_encode(codec, pass, key, all_pieces(codec), in, take, payload, cap, len);
     codec->patch = (struct tsi_patch){0};
     return status;
 }
 
-terse_status terse_codec_encode(terse_codec *codec, uint32_t round, const terse_draw *draw,
+terse_status terse_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                                 const float *in, void *payload, size_t cap, size_t *len)
 {
-    return encode_all(codec, round, draw, in, NULL, payload, cap, len);
+    return encode_all(codec, pass, key, in, NULL, payload, cap, len);
 }
 
-terse_status terse_codec_encode_take(terse_codec *codec, uint32_t round, const terse_draw *draw,
+terse_status terse_codec_encode_take(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                                      float *memory, void *payload, size_t cap, size_t *len)
 {
-    return encode_all(codec, round, draw, memory, memory, payload, cap, len);
+    return encode_all(codec, pass, key, memory, memory, payload, cap, len);
 }
 
-terse_status terse_codec_decode_add(terse_codec *codec, uint32_t round, const terse_draw *draw,
+terse_status terse_codec_decode_add(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                                     const void *payload, size_t len, float *out, terse_fault *fault)
 {
     if (!codec)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "codec is NULL");
-    return tsi_codec_decode_add(codec, round, draw, all_pieces(codec), payload, len, out, fault);
+    return tsi_codec_decode_add(codec, pass, key, all_pieces(codec), payload, len, out, fault);
 }
 
-terse_status terse_codec_patch(terse_codec *codec, const uint64_t *index, const float *score,
-                               size_t patch_count)
+terse_status terse_codec_set_scores(terse_codec *codec, const uint64_t *index, const float *score,
+                                    size_t score_count)
 {
-    if (!codec || codec->ops != &tsi_codec_topk || (patch_count > 0 && (!index || !score)))
+    if (!codec || codec->ops != &tsi_codec_topk || (score_count > 0 && (!index || !score)))
         return TERSE_BAD_ARGUMENT;
     const uint64_t total = terse_layout_count(codec->layout);
-    for (size_t i = 0; i < patch_count; i++)
+    for (size_t i = 0; i < score_count; i++)
         if (index[i] >= total || (i > 0 && index[i] <= index[i - 1]) || !isfinite(score[i]) ||
             score[i] < 0)
             return TERSE_BAD_ARGUMENT;
-    codec->patch = (struct tsi_patch){index, score, patch_count};
+    codec->patch = (struct tsi_patch){index, score, score_count};
     return TERSE_OK;
 }

@@ -46,7 +46,7 @@ static terse_status create_codec(struct tsi_bucket *bucket, terse_fault *fault)
     if (status == TERSE_OK && room->back_spec)
         status = tsi_codec_create(room->back_spec, room->layout, piece, pieces,
                                   &room->codec_options, &bucket->back_codec, fault);
-    if (status == TERSE_OK && tsi_codec_take_notes(bucket->codec) != TERSE_OK)
+    if (status == TERSE_OK && tsi_codec_enable_prescan(bucket->codec) != TERSE_OK)
         status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     if (status == TERSE_OK) {
         bucket->codec->rule = room->rule;
@@ -158,7 +158,7 @@ terse_status tsi_check_sum(struct tsi_bucket *bucket, struct tsi_pieces pieces)
     }
     if (most >= TSK_INFINITY_BITS)
         status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
-    tsi_clock(bucket->room, TERSE_STATION_COMBINE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_COMBINE, &from);
     return tsi_bucket_fail(bucket, status, -1);
 }
 
@@ -188,7 +188,7 @@ terse_status tsi_check_touched(struct tsi_bucket *bucket)
     bucket->ops->touch(bucket, &toucher);
     if (!isfinite(largest.most))
         status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
-    tsi_clock(bucket->room, TERSE_STATION_COMBINE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_COMBINE, &from);
     return tsi_bucket_fail(bucket, status, -1);
 }
 
@@ -273,21 +273,21 @@ void tsi_mail_destroy(struct tsi_mail *mail)
     *mail = (struct tsi_mail){0};
 }
 
-static terse_status post_swap(struct tsi_bucket *bucket, const terse_swap *swap)
+static terse_status post_swap(struct tsi_bucket *bucket, const terse_alltoallv *swap)
 {
     uint64_t from = tsi_now();
     const terse_status status =
-        terse_group_post_swap(bucket->room->group, swap, &bucket->request, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+        terse_group_post_alltoallv(bucket->room->group, swap, &bucket->request, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STAGE_GROUP, &from);
     return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
 
 terse_status tsi_mail_post(struct tsi_bucket *bucket, struct tsi_mail *mail)
 {
-    const terse_swap whole = {(const void *const *)mail->send_at, mail->send_cap, mail->recv_at,
-                              mail->recv_cap};
-    const terse_swap lens = {(const void *const *)mail->send_len_at, mail->len_len,
-                             mail->recv_len_at, mail->len_len};
+    const terse_alltoallv whole = {(const void *const *)mail->send_at, mail->send_cap,
+                                   mail->recv_at, mail->recv_cap};
+    const terse_alltoallv lens = {(const void *const *)mail->send_len_at, mail->len_len,
+                                  mail->recv_len_at, mail->len_len};
     if (!bucket->room->rule)
         return post_swap(bucket, &whole);
     for (uint32_t r = 0; r < bucket->room->workers; r++)
@@ -303,12 +303,12 @@ terse_status tsi_mail_send(struct tsi_bucket *bucket, struct tsi_mail *mail)
     for (uint32_t r = 0; r < bucket->room->workers && status == TERSE_OK; r++)
         if (mail->recv_len[r] > mail->recv_cap[r])
             return tsi_bucket_fail(bucket,
-                                   tsi_fail(&bucket->fault, TERSE_BROKEN, 0,
+                                   tsi_fail(&bucket->fault, TERSE_PEER_LOST, 0,
                                             "rank %u announces %zu bytes, at most %zu", r,
                                             mail->recv_len[r], mail->recv_cap[r]),
                                    (int32_t)r);
-    const terse_swap swap = {(const void *const *)mail->send_at, mail->send_len, mail->recv_at,
-                             mail->recv_len};
+    const terse_alltoallv swap = {(const void *const *)mail->send_at, mail->send_len, mail->recv_at,
+                                  mail->recv_len};
     return status == TERSE_OK ? post_swap(bucket, &swap) : status;
 }
 
@@ -317,44 +317,44 @@ terse_status tsi_mail_wait(struct tsi_bucket *bucket)
     uint64_t from = tsi_now();
     const terse_status status =
         terse_group_wait(bucket->room->group, bucket->request, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_GROUP, &from);
     return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
 
 /* ---- saying and hearing ---- */
 
 static struct tsi_part part_of(const struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                               terse_draw draw)
+                               terse_rng_key draw)
 {
-    return (struct tsi_part){.round = bucket->round,
-                             .draw = draw,
+    return (struct tsi_part){.pass = bucket->round,
+                             .key = draw,
                              .first = bucket->first,
                              .count = tsi_pieces_elements(bucket, pieces)};
 }
 
-terse_draw tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner)
+terse_rng_key tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner)
 {
-    terse_draw draw = bucket->room->draw;
+    terse_rng_key draw = bucket->room->draw;
     draw.worker = bucket->room->workers + owner;
     return draw;
 }
 
 /* Encodes `in` (taking, where `take`) and seals it. */
 static terse_status say(struct tsi_bucket *bucket, terse_codec *codec, struct tsi_pieces pieces,
-                        terse_draw draw, const float *in, float *take, uint8_t *frame)
+                        terse_rng_key draw, const float *in, float *take, uint8_t *frame)
 {
     const struct tsi_part part = part_of(bucket, pieces, draw);
     uint64_t from = tsi_now();
     size_t len = 0;
     const terse_status status = tsi_codec_encode(codec, bucket->round, &draw, pieces, in, take,
                                                  frame + TERSE_FRAME_HEADER_LEN, SIZE_MAX, &len);
-    tsi_clock(bucket->room, TERSE_STATION_ENCODE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_ENCODE, &from);
     if (status != TERSE_OK) {
         tsi_part_void(frame);
         return tsi_bucket_fail(bucket, status, (int32_t)bucket->room->rank);
     }
     tsi_part_seal(codec, &part, len, frame);
-    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     return TERSE_OK;
 }
 
@@ -380,7 +380,7 @@ terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *tak
 /* What `rank` said about some pieces, as it came. */
 struct letter {
     struct tsi_pieces pieces;
-    terse_draw draw;
+    terse_rng_key draw;
     int32_t rank;
     const uint8_t *frame;
     size_t cap;
@@ -397,7 +397,7 @@ static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, const st
         return TERSE_OK;
     terse_status status =
         tsi_part_open(codec, &part, letter->frame, letter->cap, &payload, &len, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     if (status == TERSE_OK)
         status = (fresh ? tsi_codec_decode : tsi_codec_decode_add)(
             codec, bucket->round, &letter->draw, letter->pieces, payload, len, out, &bucket->fault);
@@ -406,7 +406,7 @@ static terse_status hear(struct tsi_bucket *bucket, terse_codec *codec, const st
     return tsi_bucket_fail(bucket, status, tsi_part_is_void(letter->frame) ? -1 : letter->rank);
 }
 
-terse_status tsi_open(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+terse_status tsi_open(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_rng_key draw,
                       int32_t rank, const uint8_t *frame, size_t cap, const uint8_t **payload,
                       size_t *len)
 {
@@ -414,18 +414,18 @@ terse_status tsi_open(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse
     uint64_t from = tsi_now();
     const terse_status status =
         tsi_part_open(bucket->codec, &part, frame, cap, payload, len, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : rank);
 }
 
-terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_rng_key draw,
                       int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
 {
     const struct letter letter = {pieces, draw, rank, frame, cap};
     return hear(bucket, bucket->codec, &letter, out, station, 0);
 }
 
-terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
+terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_rng_key draw,
                             int32_t rank, const uint8_t *frame, size_t cap, float *out, int station)
 {
     const struct letter letter = {pieces, draw, rank, frame, cap};
@@ -487,7 +487,7 @@ terse_status tsi_hear_owners(struct tsi_bucket *bucket)
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
         const struct letter letter = {bucket->owned[r], tsi_owner_draw(bucket, r), (int32_t)r,
                                       bucket->back.recv_at[r], bucket->back.recv_cap[r]};
-        status = hear(bucket, bucket->back_codec, &letter, room->sum, TERSE_STATION_DECODE, 1);
+        status = hear(bucket, bucket->back_codec, &letter, room->sum, TERSE_STAGE_DECODE, 1);
     }
     return status;
 }

@@ -64,14 +64,14 @@ struct tsi_room {
     const struct tsi_bit_rule *rule; /* NULL, or lengths vary and travel first */
     terse_codec_about about;
     terse_codec_options codec_options;
-    terse_draw draw;       /* of this worker, this step */
+    terse_rng_key draw;    /* of this worker, this step */
     float *memory;         /* error memory; NULL without */
     float *owner_memory;   /* of what this worker sends back as an owner; NULL without */
     float *sum;            /* the answer grows here; a flat buffer */
     const float *given;    /* this step's gradient */
     const float *gradient; /* what is said without memory: the same, or what a host made of it */
     int tie_coin;
-    uint64_t nanoseconds[TERSE_STATIONS];
+    uint64_t nanoseconds[TERSE_STAGES];
 };
 
 /* Is handed elements of a bucket, run by run. */
@@ -118,7 +118,7 @@ struct tsi_bucket {
     struct tsi_mail there; /* worker to owner */
     struct tsi_mail back;  /* owner to worker */
     terse_request request;
-    terse_sum sum; /* reduce */
+    terse_allreduce sum; /* reduce */
     float *sum_scratch;
     uint8_t *tied;             /* vote: where there is no majority */
     const uint8_t **ballot;    /* vote: the payloads of all */
@@ -173,12 +173,12 @@ struct tsi_combine_ops {
     void (*signs)(const struct tsi_bucket *bucket, const struct tsi_signer *signer);
 };
 
-extern const struct tsi_combine_ops tsi_combine_reduce;
-extern const struct tsi_combine_ops tsi_combine_gather;
+extern const struct tsi_combine_ops tsi_combine_allreduce;
+extern const struct tsi_combine_ops tsi_combine_allgather;
 extern const struct tsi_combine_ops tsi_combine_shard;
 extern const struct tsi_combine_ops tsi_combine_vote;
-extern const struct tsi_combine_ops tsi_combine_server;
-extern const struct tsi_combine_ops tsi_combine_union;
+extern const struct tsi_combine_ops tsi_combine_parameter_server;
+extern const struct tsi_combine_ops tsi_combine_sparse_allreduce;
 extern const struct tsi_combine_ops *const tsi_combines[];
 extern const size_t tsi_combine_count;
 
@@ -207,21 +207,21 @@ TERSE_CHECK terse_status tsi_say(struct tsi_bucket *bucket, struct tsi_pieces pi
                                  uint8_t *frame);
 /* Opens the frame that `rank` said with `draw` and adds what it says to `out`. */
 TERSE_CHECK terse_status tsi_hear(struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                                  terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
-                                  float *out, int station);
+                                  terse_rng_key draw, int32_t rank, const uint8_t *frame,
+                                  size_t cap, float *out, int station);
 /* The same where `out` counts as 0 before. */
 TERSE_CHECK terse_status tsi_hear_fresh(struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                                        terse_draw draw, int32_t rank, const uint8_t *frame,
+                                        terse_rng_key draw, int32_t rank, const uint8_t *frame,
                                         size_t cap, float *out, int station);
 /* Opens that frame: the payload lies in it. */
 TERSE_CHECK terse_status tsi_open(struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                                  terse_draw draw, int32_t rank, const uint8_t *frame, size_t cap,
-                                  const uint8_t **payload, size_t *len);
+                                  terse_rng_key draw, int32_t rank, const uint8_t *frame,
+                                  size_t cap, const uint8_t **payload, size_t *len);
 /* As an owner, says its pieces of `in` back, taking from `take` where that is not NULL. */
 TERSE_CHECK terse_status tsi_say_back(struct tsi_bucket *bucket, const float *in, float *take,
                                       uint8_t *frame);
 /* Draws of an owner differ from those of a worker. */
-terse_draw tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner);
+terse_rng_key tsi_owner_draw(const struct tsi_bucket *bucket, uint32_t owner);
 
 TERSE_CHECK terse_status tsi_mail_create(struct tsi_bucket *bucket, struct tsi_mail *mail,
                                          int back);

@@ -57,7 +57,7 @@ void tsi_merged_destroy(struct tsi_merged *merged)
 struct merging {
     struct tsi_merged *merged;
     terse_codec *codec;
-    const terse_draw *draw;
+    const terse_rng_key *draw;
     uint32_t workers;
     int32_t blamed;
     terse_fault *fault;
@@ -157,7 +157,7 @@ static terse_status merge_piece(struct merging *to, uint32_t piece, size_t *coun
     return status;
 }
 
-terse_status tsi_merge(struct tsi_merged *merged, terse_codec *codec, const terse_draw *draw,
+terse_status tsi_merge(struct tsi_merged *merged, terse_codec *codec, const terse_rng_key *draw,
                        uint32_t workers, int32_t *blamed, terse_fault *fault)
 {
     struct merging to = {merged, codec, draw, workers, -1, fault};

@@ -28,7 +28,7 @@ void tsi_merged_destroy(struct tsi_merged *merged);
  * the rank whose payload is not sound, or -1: TERSE_OUT_OF_RANGE, finite parts have a sum that is
  * not. */
 TERSE_CHECK terse_status tsi_merge(struct tsi_merged *merged, terse_codec *codec,
-                                   const terse_draw *draw, uint32_t workers, int32_t *blamed,
+                                   const terse_rng_key *draw, uint32_t workers, int32_t *blamed,
                                    terse_fault *fault);
 
 /* Is handed the entries of a piece, which starts at element `base`. */

@@ -9,8 +9,8 @@
 
 static const char *refuses(const terse_codec_about *codec)
 {
-    if (codec->rounds > 1)
-        return "it needs the sum of its first round";
+    if (codec->passes > 1)
+        return "it needs the sum of its first pass";
     if (!(codec->traits & (TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_UNBIASED)))
         return "what comes back would be neither unbiased nor remembered";
     return NULL;
@@ -66,7 +66,7 @@ static terse_status check_or_divide(struct tsi_bucket *bucket)
             TSK_INFINITY_BITS)
             status = tsi_fail(&bucket->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
     }
-    tsi_clock(room, TERSE_STATION_COMBINE, &from);
+    tsi_clock(room, TERSE_STAGE_COMBINE, &from);
     return tsi_bucket_fail(bucket, status, -1);
 }
 
@@ -82,13 +82,13 @@ static terse_status answer(struct tsi_bucket *bucket)
         return tsi_say_back(bucket, room->sum, NULL, bucket->back.memory);
     if (!room->host || !room->host->own) {
         remember_mean(bucket, 1.0f);
-        tsi_clock(room, TERSE_STATION_COMBINE, &from);
+        tsi_clock(room, TERSE_STAGE_COMBINE, &from);
         return tsi_say_back(bucket, room->owner_memory, room->owner_memory, bucket->back.memory);
     }
     const float *in = room->sum;
     for (uint32_t i = mine.first; i < mine.first + mine.count; i++)
         in = room->host->own(room->host->context, bucket, &bucket->codec->piece[i]);
-    tsi_clock(room, TERSE_STATION_COMBINE, &from);
+    tsi_clock(room, TERSE_STAGE_COMBINE, &from);
     return tsi_say_back(bucket, in, NULL, bucket->back.memory);
 }
 
@@ -99,11 +99,11 @@ static terse_status hear_all(struct tsi_bucket *bucket)
     const struct tsi_pieces mine = bucket->owned[room->rank];
     terse_status status = TERSE_OK;
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_draw draw = room->draw;
+        terse_rng_key draw = room->draw;
         draw.worker = r;
         status = (r == 0 ? tsi_hear_fresh
                          : tsi_hear)(bucket, mine, draw, (int32_t)r, bucket->there.recv_at[r],
-                                     bucket->there.recv_cap[r], room->sum, TERSE_STATION_COMBINE);
+                                     bucket->there.recv_cap[r], room->sum, TERSE_STAGE_COMBINE);
     }
     return status;
 }
@@ -130,12 +130,12 @@ static void undo(struct tsi_bucket *bucket)
     for (uint32_t r = 0; room->memory && r < room->workers; r++)
         (void)!tsi_hear(bucket, bucket->owned[r], room->draw, (int32_t)room->rank,
                         bucket->there.send_at[r], bucket->there.send_cap[r], room->memory,
-                        TERSE_STATION_MEMORY);
+                        TERSE_STAGE_DIRECTION);
     if (!room->owner_memory || !bucket->answered)
         return;
     (void)!tsi_hear(bucket, bucket->owned[room->rank], tsi_owner_draw(bucket, room->rank),
                     (int32_t)room->rank, bucket->back.memory, bucket->back.send_cap[0],
-                    room->owner_memory, TERSE_STATION_MEMORY);
+                    room->owner_memory, TERSE_STAGE_DIRECTION);
     if (hear_all(bucket) == TERSE_OK)
         remember_mean(bucket, -1.0f);
 }
@@ -152,8 +152,8 @@ const struct tsi_combine_ops tsi_combine_shard = {
     .undo = undo,
 };
 
-const struct tsi_combine_ops tsi_combine_server = {
-    .name = "server",
+const struct tsi_combine_ops tsi_combine_parameter_server = {
+    .name = "parameter-server",
     .summary = "rank 0 is the server of everything: a payload up and one down",
     .cut = TSI_CUT_SERVER,
     .refuses = refuses,

@@ -104,13 +104,13 @@ static void toss(const struct tsi_bucket *bucket, const struct tsk_table *kernel
                  const struct tsi_piece *piece, const uint8_t *tied, uint8_t *bits)
 {
     const struct tsk_stream stream =
-        tsi_stream_shared(&bucket->room->draw, TSI_DRAW_TIE, piece->tensor);
+        tsi_stream_shared(&bucket->room->draw, TSI_RANDOM_TIE, piece->tensor);
     const size_t len = (piece->count + 7) / 8;
-    for (size_t at = 0; at < len; at += TSK_DRAW_GROUP * sizeof(uint32_t)) {
-        uint32_t coins[TSK_DRAW_GROUP];
+    for (size_t at = 0; at < len; at += TSK_RANDOM_GROUP * sizeof(uint32_t)) {
+        uint32_t coins[TSK_RANDOM_GROUP];
         const size_t left = len - at;
         const uint64_t first = (piece->first + 8 * (uint64_t)at) / COINS_PER_DRAW;
-        kernel->draw_u32(&stream, first, TSK_DRAW_GROUP, coins);
+        kernel->random_u32(&stream, first, TSK_RANDOM_GROUP, coins);
         const uint8_t *const coin = (const uint8_t *)coins;
         for (size_t i = 0; i < left && i < sizeof coins; i++)
             bits[at + i] |= tied[at + i] & coin[i];
@@ -144,17 +144,18 @@ static terse_status settle_ties(struct tsi_bucket *bucket, const uint8_t *tied, 
 /* ---- frames ---- */
 
 static struct tsi_part part_of(const struct tsi_bucket *bucket, struct tsi_pieces pieces,
-                               terse_draw draw)
+                               terse_rng_key draw)
 {
-    return (struct tsi_part){.round = bucket->round,
-                             .draw = draw,
+    return (struct tsi_part){.pass = bucket->round,
+                             .key = draw,
                              .first = bucket->first,
                              .count = tsi_pieces_elements(bucket, pieces)};
 }
 
 /* Opens the bits that `rank` said of these pieces: as many as they need. */
-static terse_status open_bits(struct tsi_bucket *bucket, struct tsi_pieces pieces, terse_draw draw,
-                              const struct tsi_mail *mail, uint32_t rank, const uint8_t **bits)
+static terse_status open_bits(struct tsi_bucket *bucket, struct tsi_pieces pieces,
+                              terse_rng_key draw, const struct tsi_mail *mail, uint32_t rank,
+                              const uint8_t **bits)
 {
     const struct tsi_part part = part_of(bucket, pieces, draw);
     const size_t len = tsi_codec_bound(bucket->codec, 0, pieces);
@@ -176,7 +177,7 @@ static terse_status open_ballots(struct tsi_bucket *bucket, const uint8_t **ball
     const struct tsi_room *const room = bucket->room;
     terse_status status = TERSE_OK;
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_draw draw = room->draw;
+        terse_rng_key draw = room->draw;
         draw.worker = r;
         status = open_bits(bucket, bucket->owned[room->rank], draw, &bucket->there, r, &ballot[r]);
     }
@@ -194,20 +195,20 @@ static terse_status count(struct tsi_bucket *bucket)
     const struct tsi_part part = part_of(bucket, mine, tsi_owner_draw(bucket, room->rank));
     uint64_t from = tsi_now();
     terse_status status = open_ballots(bucket, ballot);
-    tsi_clock(room, TERSE_STATION_WIRE, &from);
+    tsi_clock(room, TERSE_STAGE_WIRE, &from);
     for (size_t at = 0; at < len && status == TERSE_OK; at += WORDS * 8) {
         const size_t block = len - at < WORDS * 8 ? len - at : WORDS * 8;
         decide(ballot, room->workers, at, block, bits + at, tied + at);
     }
     if (status == TERSE_OK)
         status = settle_ties(bucket, tied, bits);
-    tsi_clock(room, TERSE_STATION_COMBINE, &from);
+    tsi_clock(room, TERSE_STAGE_COMBINE, &from);
     if (status != TERSE_OK) {
         tsi_part_void(bucket->back.memory);
         return tsi_bucket_fail(bucket, status, -1);
     }
     tsi_part_seal(bucket->codec, &part, len, bucket->back.memory);
-    tsi_clock(room, TERSE_STATION_WIRE, &from);
+    tsi_clock(room, TERSE_STAGE_WIRE, &from);
     return TERSE_OK;
 }
 
@@ -246,7 +247,7 @@ static terse_status hear_owner(struct tsi_bucket *bucket, const struct tsk_table
     if (pieces.count > 0)
         status =
             open_bits(bucket, pieces, tsi_owner_draw(bucket, owner), &bucket->back, owner, &bits);
-    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
         const struct tsi_piece *const piece = &bucket->codec->piece[i];
         struct signs_job job = {kernel, bits, bucket->room->sum + piece->offset};
@@ -255,7 +256,7 @@ static terse_status hear_owner(struct tsi_bucket *bucket, const struct tsk_table
             tsi_each_chunk(bucket->codec->threads, piece->count, write_signs, &job);
         bits += (piece->count + 7) / 8;
     }
-    tsi_clock(bucket->room, TERSE_STATION_DECODE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_DECODE, &from);
     return tsi_bucket_fail(bucket, status, (int32_t)owner);
 }
 

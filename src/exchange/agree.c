@@ -12,7 +12,7 @@ static const char *const field_names[TSI_AGREE_FIELDS] = {
     [TSI_AGREE_CODEC] = "codec",
     [TSI_AGREE_BACK] = "codec of the way back",
     [TSI_AGREE_COMBINE] = "combine",
-    [TSI_AGREE_MEMORY] = "memory",
+    [TSI_AGREE_MEMORY] = "feedback",
     [TSI_AGREE_TIE] = "tie rule",
     [TSI_AGREE_POLICY] = "choice of plain tensors",
     [TSI_AGREE_SEED] = "seed",
@@ -29,9 +29,9 @@ static terse_status say(terse_exchange *exchange, const uint64_t *mine, size_t c
         exchange->heard_at[r] = exchange->heard + r * count;
         exchange->heard_len[r] = count * sizeof *mine;
     }
-    return terse_group_post_gather(exchange->room.group, exchange->mine, count * sizeof *mine,
-                                   exchange->heard_at, exchange->heard_len, &exchange->agreement,
-                                   fault);
+    return terse_group_post_allgatherv(exchange->room.group, exchange->mine, count * sizeof *mine,
+                                       exchange->heard_at, exchange->heard_len,
+                                       &exchange->agreement, fault);
 }
 
 static terse_status hear(terse_exchange *exchange, terse_fault *fault)

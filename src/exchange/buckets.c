@@ -7,7 +7,8 @@
 #include "exchange/exchange.h"
 #include "kernels/bind.h"
 
-#define MAX_UNDER_WAY 6u /* buckets: reduce takes up to TERSE_SUM_SEGMENTS requests for each */
+#define MAX_UNDER_WAY \
+    6u /* buckets: reduce takes up to TERSE_ALLREDUCE_SEGMENTS requests for each */
 
 static struct tsi_bucket *known_bucket(const terse_exchange *exchange, uint32_t first,
                                        uint32_t count)
@@ -98,10 +99,10 @@ struct bringing {
 static void show(struct bringing *to, size_t first, size_t count)
 {
     struct tsi_room *const room = to->bucket->room;
-    tsi_clock(room, TERSE_STATION_MEMORY, &to->from);
-    tsi_codec_notice(to->bucket->codec, &room->draw, room->memory ? room->memory : room->gradient,
-                     first, count);
-    tsi_clock(room, TERSE_STATION_ENCODE, &to->from);
+    tsi_clock(room, TERSE_STAGE_DIRECTION, &to->from);
+    tsi_codec_prescan(to->bucket->codec, &room->draw, room->memory ? room->memory : room->gradient,
+                      first, count);
+    tsi_clock(room, TERSE_STAGE_ENCODE, &to->from);
 }
 
 /* A slice that comes before all gradients were seen is kept and checked on the way; from what is
@@ -113,13 +114,13 @@ static void bring_early(struct bringing *to, size_t first, size_t count)
     const float *const given = room->given + first;
     uint32_t most;
     if (adds(room)) {
-        most = to->kernel->keep_add_f32(room->memory + first, given, count,
-                                        exchange->memory_before + first);
+        most = to->kernel->snapshot_add_f32(room->memory + first, given, count,
+                                            exchange->memory_before + first);
     } else {
         keep(exchange, first, count);
-        most = exchange->trusted ? 0 : to->kernel->magnitude_max_f32(given, count);
+        most = exchange->skip_finite_check ? 0 : to->kernel->magnitude_max_f32(given, count);
     }
-    to->bucket->unfit |= !exchange->trusted && most >= TSK_INFINITY_BITS;
+    to->bucket->unfit |= !exchange->skip_finite_check && most >= TSK_INFINITY_BITS;
     if (!to->bucket->unfit && !adds(room))
         direct(exchange, to->kernel, to->bucket, first, count);
 }
@@ -157,7 +158,7 @@ static void bring(struct bringing *to, int rest)
         bucket->ops->runs(bucket, rest, &runner);
     else if (!rest)
         bring_run(to, bucket->first, bucket->count);
-    tsi_clock(bucket->room, TERSE_STATION_MEMORY, &to->from);
+    tsi_clock(bucket->room, TERSE_STAGE_DIRECTION, &to->from);
 }
 
 /* A group has requests for a few buckets under way; beyond, the oldest goes all its way first. How
@@ -207,7 +208,7 @@ static terse_status move_round(terse_exchange *exchange)
 static terse_status move_buckets(terse_exchange *exchange)
 {
     terse_status status = move_round(exchange);
-    for (uint32_t round = 1; round < exchange->room.about.rounds && status == TERSE_OK; round++) {
+    for (uint32_t round = 1; round < exchange->room.about.passes && status == TERSE_OK; round++) {
         for (uint32_t i = 0; i < exchange->posted_count; i++) {
             exchange->posted[i]->round = round;
             exchange->posted[i]->next_move = 0;

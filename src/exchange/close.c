@@ -6,7 +6,7 @@
 
 int tsi_is_death(terse_status status)
 {
-    return status == TERSE_LATE || status == TERSE_BROKEN;
+    return status == TERSE_TIMEOUT || status == TERSE_PEER_LOST;
 }
 
 /* A gradient that cannot be said makes everybody skip; nobody is broken by it. */
@@ -96,7 +96,7 @@ static void write_answer(terse_exchange *exchange)
         for (uint64_t j = 0; j < bucket->count; j++)
             out[j] = sum[j] / parts;
     }
-    tsi_clock(room, TERSE_STATION_UPDATE, &from);
+    tsi_clock(room, TERSE_STAGE_UPDATE, &from);
 }
 
 void tsi_step_report(terse_exchange *exchange, terse_status skipped, int32_t skipped_by,
@@ -110,9 +110,9 @@ void tsi_step_report(terse_exchange *exchange, terse_status skipped, int32_t ski
         const double dense = 2.0 * (room->workers - 1) / room->workers * sizeof(float) *
                              (double)terse_layout_count(room->layout);
         *report = (terse_exchange_report){.step = exchange->step,
-                                          .said_len = said - exchange->said_before,
-                                          .heard_len = heard - exchange->heard_before,
-                                          .dense_len = (uint64_t)dense,
+                                          .bytes_sent = said - exchange->said_before,
+                                          .bytes_received = heard - exchange->heard_before,
+                                          .dense_bytes = (uint64_t)dense,
                                           .skipped = skipped,
                                           .skipped_by = skipped_by};
         memcpy(report->nanoseconds, room->nanoseconds, sizeof report->nanoseconds);
@@ -149,11 +149,11 @@ terse_status tsi_step_close(terse_exchange *exchange, terse_status moved, terse_
     uint64_t from = tsi_now();
     if (moved == TERSE_OK) {
         moved = tsi_say_close(exchange, mine, why.rank, &why);
-        tsi_clock(&exchange->room, TERSE_STATION_GROUP, &from);
+        tsi_clock(&exchange->room, TERSE_STAGE_GROUP, &from);
         exchange->phase = TSI_CLOSING;
         if (moved == TERSE_OK && exchange->room.host && exchange->room.host->meanwhile) {
             exchange->room.host->meanwhile(exchange->room.host->context);
-            tsi_clock(&exchange->room, TERSE_STATION_UPDATE, &from);
+            tsi_clock(&exchange->room, TERSE_STAGE_UPDATE, &from);
         }
         if (moved == TERSE_OK)
             return TERSE_OK;
@@ -227,7 +227,7 @@ terse_status tsi_step_closed(terse_exchange *exchange, int *done, terse_exchange
     const terse_status mine = own_failure(exchange, &own);
     uint64_t from = tsi_now();
     const terse_status status = tsi_agree_close(exchange, &why);
-    tsi_clock(&exchange->room, TERSE_STATION_GROUP, &from);
+    tsi_clock(&exchange->room, TERSE_STAGE_GROUP, &from);
     if (status == TERSE_OK)
         return close_well(exchange, done, report, fault);
     if (status == mine && why.rank == own.rank && own.text[0] != '\0')

@@ -126,12 +126,12 @@ const char *terse_exchange_settings(const terse_exchange *exchange)
     return exchange->settings;
 }
 
-float *terse_exchange_memory(terse_exchange *exchange)
+float *terse_exchange_residual(terse_exchange *exchange)
 {
     return exchange->room.memory;
 }
 
-float *terse_exchange_owner_memory(terse_exchange *exchange)
+float *terse_exchange_owner_residual(terse_exchange *exchange)
 {
     return exchange->room.owner_memory;
 }

@@ -63,7 +63,7 @@ struct terse_exchange {
     uint64_t settings_hash;
     uint64_t step;
     uint32_t compare_every;
-    int trusted;
+    int skip_finite_check;
     enum tsi_phase phase;
     const float *gradient; /* of this step */
     float *answer;         /* where its answer goes, unless a host takes it */

@@ -22,11 +22,11 @@ static const struct tsi_combine_ops *combine_named(const char *name)
 static const struct tsi_combine_ops *combine_for(const terse_codec_about *codec)
 {
     if (codec->traits & TERSE_CODEC_ADDITIVE)
-        return &tsi_combine_reduce;
+        return &tsi_combine_allreduce;
     if (!tsi_combine_vote.refuses(codec))
         return &tsi_combine_vote;
     if (codec->traits & TERSE_CODEC_SELECTING || tsi_combine_shard.refuses(codec))
-        return &tsi_combine_gather;
+        return &tsi_combine_allgather;
     return &tsi_combine_shard;
 }
 
@@ -40,7 +40,7 @@ static terse_status choose_combine(terse_exchange *exchange, const char *name, t
             names[i] = tsi_combines[i]->name;
         const char *const nearest = tsi_spec_nearest(name, strlen(name), names, tsi_combine_count);
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no combine '%.64s'; %s '%s'%s", name,
-                        nearest ? "did you mean" : "there is", nearest ? nearest : "reduce",
+                        nearest ? "did you mean" : "there is", nearest ? nearest : "allreduce",
                         nearest ? "?" : "");
     }
     const char *const why = exchange->combine->refuses(codec);
@@ -55,7 +55,7 @@ static terse_status choose_combine(terse_exchange *exchange, const char *name, t
 static terse_status choose_memory(terse_exchange *exchange, const struct tsi_exchange_plan *plan,
                                   terse_fault *fault)
 {
-    const char *const name = plan->options->memory;
+    const char *const name = plan->options->feedback;
     const terse_codec_about *const codec = &exchange->room.about;
     const int contractive = (codec->traits & TERSE_CODEC_CONTRACTIVE) != 0;
     const int exact = contractive && codec->traits & TERSE_CODEC_UNBIASED;
@@ -64,7 +64,8 @@ static terse_status choose_memory(terse_exchange *exchange, const struct tsi_exc
     if (name && strcmp(name, "none") == 0)
         residual = 0;
     else if (name && strcmp(name, "residual") != 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "memory is residual or none, not '%.64s'", name);
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "feedback is residual or none, not '%.64s'",
+                        name);
     else if (name && !contractive)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "memory with codec %s would grow without bound: it is not contractive",
@@ -120,8 +121,9 @@ static terse_status choose_policy(terse_exchange *exchange, const terse_exchange
     if (exchange->combine == &tsi_combine_vote)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "signs are voted on everywhere: no min, no plain");
-    if (exchange->combine == &tsi_combine_union)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine union carries no plain tensors: gather");
+    if (exchange->combine == &tsi_combine_sparse_allreduce)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "combine sparse-allreduce carries no plain tensors: allgather");
     exchange->plain = calloc((size_t)tensors + 1, 1);
     if (!exchange->plain)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
@@ -158,7 +160,7 @@ static void write_record(terse_exchange *exchange, const struct tsi_exchange_pla
     record[TSI_AGREE_COMPARE] = exchange->compare_every;
     record[TSI_AGREE_WEIGHTS] = plan->weights_hash;
     exchange->settings_hash = tsi_hash64(record, sizeof exchange->record);
-    (void)snprintf(exchange->settings, sizeof exchange->settings, "codec=%s combine=%s memory=%s",
+    (void)snprintf(exchange->settings, sizeof exchange->settings, "codec=%s combine=%s feedback=%s",
                    room->codec_spec, exchange->combine->name, room->memory ? "residual" : "none");
 }
 
@@ -204,7 +206,7 @@ terse_status tsi_exchange_settle(terse_exchange *exchange, const terse_layout *l
     room->codec_options.threads = options->threads;
     room->draw.seed = options->seed;
     exchange->compare_every = options->compare_every;
-    exchange->trusted = options->trusted != 0;
+    exchange->skip_finite_check = options->skip_finite_check != 0;
     status = read_codec(exchange, options->codec ? options->codec : "f32", fault);
     if (status == TERSE_OK)
         status = choose_combine(exchange, options->combine, fault);

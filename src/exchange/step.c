@@ -10,7 +10,7 @@ terse_status tsi_step_ready(const terse_exchange *exchange, terse_fault *fault)
         return TERSE_OK;
     if (fault)
         *fault = exchange->cause;
-    return TERSE_BROKEN;
+    return TERSE_PEER_LOST;
 }
 
 terse_status tsi_step_open(terse_exchange *exchange, int ready, terse_fault *fault)
@@ -22,7 +22,7 @@ terse_status tsi_step_open(terse_exchange *exchange, int ready, terse_fault *fau
     exchange->skip = 0;
     exchange->posted_count = 0;
     const terse_status status = tsi_say_open(exchange, ready, fault);
-    tsi_clock(room, TERSE_STATION_GROUP, &from);
+    tsi_clock(room, TERSE_STAGE_GROUP, &from);
     return status;
 }
 
@@ -59,7 +59,7 @@ static terse_status opened(terse_exchange *exchange, int *done, terse_exchange_r
     int32_t skipped_by = -1;
     uint64_t from = tsi_now();
     terse_status status = tsi_agree_open(exchange, &skipped_by, fault);
-    tsi_clock(&exchange->room, TERSE_STATION_GROUP, &from);
+    tsi_clock(&exchange->room, TERSE_STAGE_GROUP, &from);
     if (status == TERSE_OK)
         status = tsk_bound(&kernel, fault);
     if (status == TERSE_OK)
@@ -85,7 +85,7 @@ static terse_status move(terse_exchange *exchange, terse_fault *fault)
     terse_status status = tsi_step_move(exchange, bucket);
     if (exchange->combine->move[bucket->next_move] && status == TERSE_OK)
         return TERSE_OK;
-    if (status == TERSE_OK && bucket->round + 1 < exchange->room.about.rounds) {
+    if (status == TERSE_OK && bucket->round + 1 < exchange->room.about.passes) {
         bucket->round++;
         bucket->next_move = 0;
         status = tsi_step_move(exchange, bucket);
@@ -122,9 +122,9 @@ terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
         return status;
     uint64_t from = tsi_now();
     const size_t count = (size_t)terse_layout_count(exchange->room.layout);
-    const int fit =
-        exchange->trusted || kernel->magnitude_max_f32(gradient, count) < TSK_INFINITY_BITS;
-    tsi_clock(&exchange->room, TERSE_STATION_MEMORY, &from);
+    const int fit = exchange->skip_finite_check ||
+                    kernel->magnitude_max_f32(gradient, count) < TSK_INFINITY_BITS;
+    tsi_clock(&exchange->room, TERSE_STAGE_DIRECTION, &from);
     status = tsi_exchange_begin(exchange, gradient, fit, fault);
     if (status == TERSE_OK)
         exchange->answer = gradient;

@@ -1,34 +1,35 @@
-/* The collectives, each a swap with some of its parts empty. */
+/* The collectives, each an all-to-all with some of its parts empty. */
 #include <string.h>
 
 #include "base/fault.h"
 #include "group/group.h"
 
-terse_status terse_group_post_swap(terse_group *group, const terse_swap *swap, terse_request *out,
-                                   terse_fault *fault)
+terse_status terse_group_post_alltoallv(terse_group *group, const terse_alltoallv *alltoallv,
+                                        terse_request *out, terse_fault *fault)
 {
     const terse_status status = tsi_group_alive(group, fault);
     if (status)
         return status;
-    if (!out || !swap || !swap->send_at || !swap->send_len || !swap->recv_at || !swap->recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "swap: an array is missing");
+    if (!out || !alltoallv || !alltoallv->send_at || !alltoallv->send_len || !alltoallv->recv_at ||
+        !alltoallv->recv_len)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "alltoallv: an array is missing");
     const size_t workers = group->workers;
-    memcpy(group->send_at, swap->send_at, workers * sizeof *group->send_at);
-    memcpy(group->send_len, swap->send_len, workers * sizeof *group->send_len);
-    memcpy(group->recv_at, swap->recv_at, workers * sizeof *group->recv_at);
-    memcpy(group->recv_len, swap->recv_len, workers * sizeof *group->recv_len);
+    memcpy(group->send_at, alltoallv->send_at, workers * sizeof *group->send_at);
+    memcpy(group->send_len, alltoallv->send_len, workers * sizeof *group->send_len);
+    memcpy(group->recv_at, alltoallv->recv_at, workers * sizeof *group->recv_at);
+    memcpy(group->recv_len, alltoallv->recv_len, workers * sizeof *group->recv_len);
     return tsi_group_post(group, out, fault);
 }
 
-terse_status terse_group_post_gather(terse_group *group, const void *send, size_t send_len,
-                                     void *const *recv_at, const size_t *recv_len,
-                                     terse_request *out, terse_fault *fault)
+terse_status terse_group_post_allgatherv(terse_group *group, const void *send, size_t send_len,
+                                         void *const *recv_at, const size_t *recv_len,
+                                         terse_request *out, terse_fault *fault)
 {
     const terse_status status = tsi_group_alive(group, fault);
     if (status)
         return status;
     if (!out || !recv_at || !recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "gather: an array is missing");
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "allgatherv: an array is missing");
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = send;
         group->send_len[r] = send_len;
@@ -85,19 +86,21 @@ static terse_status then_wait(terse_group *group, terse_status posted, const ter
     return posted ? posted : terse_group_wait(group, *request, fault);
 }
 
-terse_status terse_group_swap(terse_group *group, const terse_swap *swap, terse_fault *fault)
+terse_status terse_group_alltoallv(terse_group *group, const terse_alltoallv *alltoallv,
+                                   terse_fault *fault)
 {
     terse_request request = {0};
-    const terse_status posted = terse_group_post_swap(group, swap, &request, fault);
+    const terse_status posted = terse_group_post_alltoallv(group, alltoallv, &request, fault);
     return then_wait(group, posted, &request, fault);
 }
 
-terse_status terse_group_gather(terse_group *group, const void *send, size_t send_len,
-                                void *const *recv_at, const size_t *recv_len, terse_fault *fault)
+terse_status terse_group_allgatherv(terse_group *group, const void *send, size_t send_len,
+                                    void *const *recv_at, const size_t *recv_len,
+                                    terse_fault *fault)
 {
     terse_request request = {0};
     const terse_status posted =
-        terse_group_post_gather(group, send, send_len, recv_at, recv_len, &request, fault);
+        terse_group_post_allgatherv(group, send, send_len, recv_at, recv_len, &request, fault);
     return then_wait(group, posted, &request, fault);
 }
 

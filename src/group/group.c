@@ -8,7 +8,7 @@
 
 static const uint64_t second = 1000000000u; /* in nanoseconds */
 
-/* ---- seats ---- */
+/* ---- handles ---- */
 
 static int has_ops(const terse_group_ops *ops)
 {
@@ -36,16 +36,16 @@ terse_status terse_group_callbacks(const terse_group_ops *ops, void *context, ui
 {
     if (!has_ops(ops) || !out || workers == 0 || workers > TERSE_MAX_WORKERS || rank >= workers)
         return TERSE_BAD_ARGUMENT;
-    const size_t swap_len = 2 * sizeof(void *) + 2 * sizeof(size_t);
+    const size_t alltoallv_len = 2 * sizeof(void *) + 2 * sizeof(size_t);
     const size_t bytes_len = 1 + (size_t)TERSE_MAX_REQUESTS * workers;
-    terse_group *const group = calloc(1, sizeof *group + workers * swap_len + bytes_len);
+    terse_group *const group = calloc(1, sizeof *group + workers * alltoallv_len + bytes_len);
     if (!group)
         return TERSE_NO_MEMORY;
     group->ops = *ops;
     group->context = context;
     group->rank = rank;
     group->workers = workers;
-    group->deadline = 60 * second;
+    group->timeout = 60 * second;
     group->free_count = TERSE_MAX_REQUESTS;
     for (uint32_t i = 0; i < TERSE_MAX_REQUESTS; i++)
         group->free_slots[i] = TERSE_MAX_REQUESTS - 1 - i;
@@ -76,20 +76,20 @@ uint32_t terse_group_workers(const terse_group *group)
     return group->workers;
 }
 
-terse_status terse_group_deadline(terse_group *group, double seconds)
+terse_status terse_group_set_timeout(terse_group *group, double seconds)
 {
     if (!group || !(seconds >= 0.001 && seconds <= 1e9))
         return TERSE_BAD_ARGUMENT;
-    group->deadline = (uint64_t)ceil(seconds * (double)second);
+    group->timeout = (uint64_t)ceil(seconds * (double)second);
     return TERSE_OK;
 }
 
-void terse_group_traffic(const terse_group *group, uint64_t *said, uint64_t *heard)
+void terse_group_traffic(const terse_group *group, uint64_t *sent, uint64_t *received)
 {
-    if (said)
-        *said = group->said;
-    if (heard)
-        *heard = group->heard;
+    if (sent)
+        *sent = group->sent;
+    if (received)
+        *received = group->received;
 }
 
 /* ---- a group dies once ---- */
@@ -100,10 +100,10 @@ terse_status tsi_group_alive(const terse_group *group, terse_fault *fault)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no group");
     if (!group->dead)
         return TERSE_OK;
-    (void)tsi_fail(fault, TERSE_BROKEN, 0, "the group is dead: %.200s", group->cause.text);
+    (void)tsi_fail(fault, TERSE_PEER_LOST, 0, "the group is dead: %.200s", group->cause.text);
     if (fault)
         fault->rank = group->cause.rank;
-    return TERSE_BROKEN;
+    return TERSE_PEER_LOST;
 }
 
 static void explain(terse_group *group, terse_status status, int32_t rank)
@@ -117,9 +117,9 @@ static void explain(terse_group *group, terse_status status, int32_t rank)
     }
     if (why)
         (void)tsi_fail(cause, status, 0, "%s: %.180s", who, why);
-    else if (status == TERSE_LATE)
+    else if (status == TERSE_TIMEOUT)
         (void)tsi_fail(cause, status, 0, "%s was not heard of within %g s", who,
-                       (double)group->deadline / (double)second);
+                       (double)group->timeout / (double)second);
     else if (status == TERSE_MISMATCH)
         (void)tsi_fail(cause, status, 0, "%s names another length for the same bytes", who);
     else
@@ -136,8 +136,8 @@ static terse_status failed(terse_group *group, terse_status status, int32_t rank
         const char *const why = group->ops.explain ? group->ops.explain(group->context) : NULL;
         return tsi_fail(fault, status, 0, "%.200s", why ? why : terse_status_text(status));
     }
-    if (status != TERSE_LATE && status != TERSE_MISMATCH)
-        status = TERSE_BROKEN;
+    if (status != TERSE_TIMEOUT && status != TERSE_MISMATCH)
+        status = TERSE_PEER_LOST;
     if (rank >= (int32_t)group->workers || rank < 0)
         rank = -1;
     explain(group, status, rank);
@@ -160,17 +160,17 @@ void tsi_group_clear(terse_group *group)
     memset(group->recv_len, 0, workers * sizeof *group->recv_len);
 }
 
-static terse_status check_swap(const terse_group *group, terse_fault *fault)
+static terse_status check_alltoallv(const terse_group *group, terse_fault *fault)
 {
     const uint32_t me = group->rank;
     for (uint32_t r = 0; r < group->workers; r++)
         if ((group->send_len[r] && !group->send_at[r]) ||
             (group->recv_len[r] && !group->recv_at[r]))
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "swap: no address for rank %u",
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "alltoallv: no address for rank %u",
                             (unsigned)r);
     if (group->send_len[me] != group->recv_len[me])
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "swap: rank %u sends itself %zu bytes and receives %zu", (unsigned)me,
+                        "alltoallv: rank %u sends itself %zu bytes and receives %zu", (unsigned)me,
                         group->send_len[me], group->recv_len[me]);
     if (group->free_count == 0)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%u requests are under way",
@@ -178,7 +178,7 @@ static terse_status check_swap(const terse_group *group, terse_fault *fault)
     return TERSE_OK;
 }
 
-/* Takes this rank's own bytes out of the swap. */
+/* Takes this rank's own bytes out of the all-to-all. */
 static void copy_own(terse_group *group)
 {
     const uint32_t me = group->rank;
@@ -190,26 +190,27 @@ static void copy_own(terse_group *group)
 
 terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault)
 {
-    terse_status status = check_swap(group, fault);
+    terse_status status = check_alltoallv(group, fault);
     if (status)
         return status;
     copy_own(group);
-    const terse_swap swap = {group->send_at, group->send_len, group->recv_at, group->recv_len};
+    const terse_alltoallv alltoallv = {group->send_at, group->send_len, group->recv_at,
+                                       group->recv_len};
     const uint32_t slot = group->free_slots[group->free_count - 1];
     int32_t rank = -1;
-    status = group->ops.post(group->context, slot, &swap, &rank);
+    status = group->ops.post(group->context, slot, &alltoallv, &rank);
     if (status)
         return failed(group, status, rank, fault);
     struct request_slot *const request = &group->slots[slot];
     group->free_count--;
     request->under_way = 1;
-    request->turn++;
-    request->heard = 0;
+    request->generation++;
+    request->received = 0;
     for (uint32_t r = 0; r < group->workers; r++) {
-        group->said += group->send_len[r];
-        request->heard += group->recv_len[r];
+        group->sent += group->send_len[r];
+        request->received += group->recv_len[r];
     }
-    *out = (terse_request){slot, request->turn};
+    *out = (terse_request){slot, request->generation};
     return TERSE_OK;
 }
 
@@ -221,14 +222,14 @@ static terse_status find(terse_group *group, terse_request request, terse_fault 
     if (status)
         return status;
     if (request.slot >= TERSE_MAX_REQUESTS || !group->slots[request.slot].under_way ||
-        group->slots[request.slot].turn != request.turn)
+        group->slots[request.slot].generation != request.generation)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "this request is not under way");
     return TERSE_OK;
 }
 
 static void finish(terse_group *group, uint32_t slot)
 {
-    group->heard += group->slots[slot].heard;
+    group->received += group->slots[slot].received;
     group->slots[slot].under_way = 0;
     group->free_slots[group->free_count++] = slot;
 }
@@ -256,7 +257,7 @@ terse_status terse_group_wait(terse_group *group, terse_request request, terse_f
     if (status)
         return status;
     int32_t rank = -1;
-    status = group->ops.wait(group->context, request.slot, group->deadline, &rank);
+    status = group->ops.wait(group->context, request.slot, group->timeout, &rank);
     if (status)
         return failed(group, status, rank, fault);
     finish(group, request.slot);

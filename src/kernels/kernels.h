@@ -1,6 +1,6 @@
-/* The loops that touch every element. One table per level; `ref` (plain C) is the definition of
- * right, and every other level gives the same bits: what these loops decide goes over the wire or
- * stays in error memory, and a mixed cluster must not drift apart.
+/* The loops that touch every element. One table per kernel set; `ref` (plain C) is the definition
+ * of right, and every other kernel set gives the same bits: what these loops decide goes over the
+ * wire or stays in error memory, and a mixed cluster must not drift apart.
  *
  * For all of them:
  *  - count may be 0; nothing is read or written beyond `count` elements (or the bytes named),
@@ -20,8 +20,8 @@
 #include <stdint.h>
 
 #define TSK_INFINITY_BITS 0x7f800000u
-#define TSK_LANES 16u        /* sums run in 16 lanes on every level, see magnitude_sum_f32 */
-#define TSK_DRAW_GROUP 64u   /* draws come in groups of 64 elements, see draw_u32 */
+#define TSK_LANES 16u        /* sums run in 16 lanes on every kernel set, see magnitude_sum_f32 */
+#define TSK_RANDOM_GROUP 64u /* draws come in groups of 64 elements, see random_u32 */
 #define TSK_COLLECT_ROOM 16u /* entries that collect_f32 may scribble on behind the last one */
 #define TSK_MAX_LOG_LEVELS 15u
 
@@ -56,19 +56,20 @@ struct tsk_table {
     /* Draws number first .. first+count-1 of a stream. Draw e is word (e / 16) % 4 of block
      * (e / 64) * 16 + e % 16: sixteen blocks make sixty-four draws without a transposition.
      * `first` is a multiple of 64. */
-    void (*draw_u32)(const struct tsk_stream *stream, uint64_t first, size_t count, uint32_t *out);
+    void (*random_u32)(const struct tsk_stream *stream, uint64_t first, size_t count,
+                       uint32_t *out);
 
     /* ---- plain ---- */
 
     /* before = memory, memory += in, in one pass. `before` goes past the caches, as it is rarely
      * read again. Returns the largest magnitude bits of `in`. */
-    uint32_t (*keep_add_f32)(float *memory, const float *in, size_t count, float *before);
+    uint32_t (*snapshot_add_f32)(float *memory, const float *in, size_t count, float *before);
 
     /* out += payload floats. Returns 1 if one is not finite (then `out` is unspecified), else 0. */
     uint32_t (*add_f32)(float *out, const uint8_t *in, size_t count);
 
     /* out = a - factor * b, past the caches. */
-    void (*less_f32)(const float *a, const float *b, float factor, size_t count, float *out);
+    void (*sub_scaled_f32)(const float *a, const float *b, float factor, size_t count, float *out);
 
     /* Round to nearest even into two bytes each. Return the largest magnitude bits of the input.
      * A NaN becomes quiet and keeps its sign and its upper payload bits. */
@@ -167,8 +168,9 @@ struct tsk_table {
 extern const char *const tsk_slot_names[];
 extern const size_t tsk_slot_count;
 
-/* A level: a table laid over `ref`. Slots that a level does not bring are NULL in `table`. */
-struct tsk_level {
+/* A kernel set: a table laid over `ref`. Slots that a kernel set does not bring are NULL in
+ * `table`. */
+struct tsk_kernel_set {
     const char *name;
     const char *needs;
     const struct tsk_table *table;

@@ -3,10 +3,10 @@
 
 /* ---- error feedback ---- */
 
-static const struct tsi_default ef_params[] = {
+static const struct tsi_default ef_options[] = {
     RATE("0.01"), {TSI_MOMENTUM, "0.9"}, {TSI_RATIO, "64"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
 };
-static const struct tsi_default saef_params[] = {
+static const struct tsi_default saef_options[] = {
     RATE("0.01"),
     {TSI_MOMENTUM, "0.9"},
     {TSI_LAMBDA, "1"},
@@ -19,7 +19,7 @@ static const struct tsi_default saef_params[] = {
 const struct tsi_method_row tsi_method_ef = {
     .name = "ef",
     BLOCK_METHOD,
-    PARAMS(ef_params),
+    OPTIONS(ef_options),
     .about = {.summary = "error feedback over a random block",
               .point = "x",
               BLOCK_ABOUT,
@@ -32,7 +32,7 @@ const struct tsi_method_row tsi_method_saef = {
     .name = "saef",
     .point = TSI_POINT_DETACHED,
     BLOCK_METHOD,
-    PARAMS(saef_params),
+    OPTIONS(saef_options),
     .about = {.summary = "step-ahead error feedback: DEF with lambda = 1",
               .point = "x - e",
               BLOCK_ABOUT,
@@ -41,7 +41,7 @@ const struct tsi_method_row tsi_method_saef = {
               .verified = "one-way form, as DEF's paper compares with"},
 };
 
-static const struct tsi_default topk_params[] = {
+static const struct tsi_default topk_options[] = {
     RATE("0.1"),
     {TSI_MOMENTUM, "0"},
     {TSI_KEEP, "0.01"},
@@ -54,17 +54,18 @@ static const struct tsi_default topk_params[] = {
 
 const struct tsi_method_row tsi_method_topk = {
     .name = "topk",
-    .memory = "residual",
+    .feedback = "residual",
     .codec = "topk:keep={keep},values={values}",
-    .combine = "gather",
+    .combine = "allgather",
     .update = TSI_UPDATE_SGD,
-    PARAMS(topk_params),
+    OPTIONS(topk_options),
     .about = {.summary = "the largest of what is unsaid, with error feedback",
               .point = "x",
               .direction = "g",
-              .memory = IN_GRADIENTS,
+              .feedback = IN_GRADIENTS,
               .codec = "topk",
-              .combine = "gather (exact); union: the same bits, less for many workers",
+              .combine =
+                  "allgather (exact); sparse-allreduce: the same bits, less for many workers",
               .update = "sgd",
               .formula = "a_k = g_k + e_k;  say the k largest |a_k|;  e_k = a_k - said\n"
                          "x <- x - lr * mean said",
@@ -74,7 +75,7 @@ const struct tsi_method_row tsi_method_topk = {
               .verified = "standard; exact top-k per tensor"},
 };
 
-static const struct tsi_default ef_sign_params[] = {
+static const struct tsi_default ef_sign_options[] = {
     RATE("0.05"), {TSI_MOMENTUM, "0"}, {TSI_ZERO, "plus"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
 };
 
@@ -82,15 +83,15 @@ const struct tsi_method_row tsi_method_ef_sign = {
     .name = "ef-sign",
     .direction = TSI_DIRECTION_MOMENTUM,
     .unit = TSI_UNIT_WEIGHT,
-    .memory = "residual",
+    .feedback = "residual",
     .codec = "scaled-sign:zero={zero}",
     .combine = "shard",
     .update = TSI_UPDATE_SUBTRACT,
-    PARAMS(ef_sign_params),
+    OPTIONS(ef_sign_options),
     .about = {.summary = "signs with a scale, and error feedback both ways",
               .point = "x",
               .direction = "g, or momentum",
-              .memory = IN_WEIGHTS,
+              .feedback = IN_WEIGHTS,
               .codec = "scaled-sign",
               .combine = "shard, re-encoded with the owner's memory",
               .update = "subtract",
@@ -101,23 +102,23 @@ const struct tsi_method_row tsi_method_ef_sign = {
               .verified = "the rule; the way back is compressed as well"},
 };
 
-static const struct tsi_default powersgd_params[] = {
+static const struct tsi_default powersgd_options[] = {
     RATE("0.05"), {TSI_MOMENTUM, "0.9"}, {TSI_RANK, "4"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
 };
 
 const struct tsi_method_row tsi_method_powersgd = {
     .name = "powersgd",
-    .memory = "residual",
+    .feedback = "residual",
     .codec = "low-rank:rank={rank}",
-    .combine = "reduce",
+    .combine = "allreduce",
     .update = TSI_UPDATE_SGD,
-    PARAMS(powersgd_params),
-    .about = {.summary = "low-rank factors of every matrix, in two rounds",
+    OPTIONS(powersgd_options),
+    .about = {.summary = "low-rank factors of every matrix, in two passes",
               .point = "x",
               .direction = "g",
-              .memory = IN_GRADIENTS,
+              .feedback = IN_GRADIENTS,
               .codec = "low-rank",
-              .combine = "reduce",
+              .combine = "allreduce",
               .update = "sgd",
               .formula = "P = mean M_k Q;  orthonormalise P;  Q = mean M_k^T P;  say P Q^T",
               .bytes = "2(K-1)/K * 4 * rank * (rows + cols), summed over matrices",
@@ -125,23 +126,23 @@ const struct tsi_method_row tsi_method_powersgd = {
               .verified = "standard, warm start"},
 };
 
-static const struct tsi_default dense_params[] = {
+static const struct tsi_default dense_options[] = {
     RATE("0.05"), {TSI_MOMENTUM, "0.9"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
 };
 
-#define DENSE_ABOUT .point = "x", .direction = "g", .memory = "none"
+#define DENSE_ABOUT .point = "x", .direction = "g", .feedback = "none"
 
 const struct tsi_method_row tsi_method_dense = {
     .name = "dense",
-    .memory = "none",
+    .feedback = "none",
     .codec = "f32",
-    .combine = "reduce",
+    .combine = "allreduce",
     .update = TSI_UPDATE_SGD,
-    PARAMS(dense_params),
+    OPTIONS(dense_options),
     .about = {.summary = "everything, uncompressed: SGD with momentum",
               DENSE_ABOUT,
               .codec = "f32",
-              .combine = "reduce",
+              .combine = "allreduce",
               .update = "sgd",
               .formula = "m <- momentum * m + mean g_k + wd * x;  x <- x - lr * m",
               .bytes = "2(K-1)/K * 4d",
@@ -151,11 +152,11 @@ const struct tsi_method_row tsi_method_dense = {
 
 const struct tsi_method_row tsi_method_fp16 = {
     .name = "fp16",
-    .memory = "none",
+    .feedback = "none",
     .codec = "f16",
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
-    PARAMS(dense_params),
+    OPTIONS(dense_options),
     .about = {.summary = "everything, in half precision",
               DENSE_ABOUT,
               .codec = "f16",
@@ -169,11 +170,11 @@ const struct tsi_method_row tsi_method_fp16 = {
 
 const struct tsi_method_row tsi_method_bf16 = {
     .name = "bf16",
-    .memory = "none",
+    .feedback = "none",
     .codec = "bf16",
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
-    PARAMS(dense_params),
+    OPTIONS(dense_options),
     .about = {.summary = "everything, in bfloat16",
               DENSE_ABOUT,
               .codec = "bf16",
@@ -185,7 +186,7 @@ const struct tsi_method_row tsi_method_bf16 = {
               .verified = "standard"},
 };
 
-static const struct tsi_default adam_params[] = {
+static const struct tsi_default adam_options[] = {
     RATE("0.001"),
     {TSI_BETA1, "0.9"},
     {TSI_BETA2, "0.999"},
@@ -198,15 +199,15 @@ static const struct tsi_default adam_params[] = {
 
 const struct tsi_method_row tsi_method_adam = {
     .name = "adam",
-    .memory = "none",
+    .feedback = "none",
     .codec = "f32",
-    .combine = "reduce",
+    .combine = "allreduce",
     .update = TSI_UPDATE_ADAM,
-    PARAMS(adam_params),
+    OPTIONS(adam_options),
     .about = {.summary = "everything, uncompressed: Adam, AdamW with wd",
               DENSE_ABOUT,
               .codec = "f32",
-              .combine = "reduce",
+              .combine = "allreduce",
               .update = "adam",
               .formula = "m, v: moments of mean g_k, bias corrected;  x <- x - lr * (m / (sqrt(v) "
                          "+ eps) + wd * x)",
@@ -217,7 +218,7 @@ const struct tsi_method_row tsi_method_adam = {
 
 /* ---- stochastic grids ---- */
 
-static const struct tsi_default qsgd_params[] = {
+static const struct tsi_default qsgd_options[] = {
     RATE("0.1"),
     {TSI_MOMENTUM, "0"},
     {TSI_LEVEL_BITS, "4"},
@@ -228,17 +229,17 @@ static const struct tsi_default qsgd_params[] = {
     POLICY,
 };
 
-#define GRID_ABOUT                                                                 \
-    .point = "x", .direction = "g", .memory = "none: it would grow without bound", \
-    .combine = "shard (re-encoded) or gather", .update = "sgd"
+#define GRID_ABOUT                                                                   \
+    .point = "x", .direction = "g", .feedback = "none: it would grow without bound", \
+    .combine = "shard (re-encoded) or allgather", .update = "sgd"
 
 const struct tsi_method_row tsi_method_qsgd = {
     .name = "qsgd",
-    .memory = "none",
+    .feedback = "none",
     .codec = "uniform:bits={bits},norm={norm}",
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
-    PARAMS(qsgd_params),
+    OPTIONS(qsgd_options),
     .about = {.summary = "a stochastic grid with fixed bits",
               GRID_ABOUT,
               .codec = "uniform",
@@ -248,17 +249,17 @@ const struct tsi_method_row tsi_method_qsgd = {
               .verified = "the quantizer; codes are packed, not Elias coded"},
 };
 
-static const struct tsi_default sgd_params[] = {
+static const struct tsi_default sgd_options[] = {
     RATE("0.1"), {TSI_MOMENTUM, "0"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
 };
 
 const struct tsi_method_row tsi_method_terngrad = {
     .name = "terngrad",
-    .memory = "none",
+    .feedback = "none",
     .codec = "uniform:bits=2,norm=inf",
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
-    PARAMS(sgd_params),
+    OPTIONS(sgd_options),
     .about = {.summary = "-1, 0 or +1 times the largest magnitude, right on average",
               GRID_ABOUT,
               .codec = "uniform:bits=2",
@@ -270,11 +271,11 @@ const struct tsi_method_row tsi_method_terngrad = {
 
 const struct tsi_method_row tsi_method_natural = {
     .name = "natural",
-    .memory = "none",
+    .feedback = "none",
     .codec = "natural",
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
-    PARAMS(sgd_params),
+    OPTIONS(sgd_options),
     .about = {.summary = "the nearest powers of two, right on average",
               GRID_ABOUT,
               .codec = "natural",
@@ -286,7 +287,7 @@ const struct tsi_method_row tsi_method_natural = {
 
 /* ---- one's own ---- */
 
-static const struct tsi_default composed_params[] = {
+static const struct tsi_default composed_options[] = {
     RATE("0.05"),
     {TSI_MOMENTUM, "0.9"},
     {TSI_BETA, "0.9"},
@@ -303,5 +304,5 @@ static const struct tsi_default composed_params[] = {
 
 const struct tsi_method_row tsi_method_composed = {
     .name = "composed",
-    PARAMS(composed_params),
+    OPTIONS(composed_options),
 };

@@ -28,7 +28,8 @@ static double kappa_for_error(const terse_method *method)
     const double steps = (double)method->options.steps;
     const double alpha = tsi_value(method, TSI_ALPHA);
     const double smoothness = tsi_value(method, TSI_SMOOTHNESS);
-    const double lr = method->options.answer ? tsi_value(method, TSI_LR) : (double)method->lr;
+    const double lr =
+        method->options.aggregate_out ? tsi_value(method, TSI_LR) : (double)method->lr;
     const double workers = (double)method->workers;
     const double sigma = tsi_value(method, TSI_NOISE);
     const double fallen = pow(alpha, steps);
@@ -113,7 +114,7 @@ static double choose(const terse_method *method, struct tsi_bit_record *record,
 unsigned tsi_method_bits(void *context, const struct tsi_call *call, const float *in, float norm)
 {
     terse_method *const method = context;
-    const size_t role = call->draw->worker >= method->workers ? method->slots / 2 : 0;
+    const size_t role = call->key->worker >= method->workers ? method->slots / 2 : 0;
     struct tsi_bit_record *const record = &method->bits[role + call->piece->slot];
     const double bits = choose(method, record, call, in, (double)norm);
     record->chosen = bits > MOST_BITS ? MOST_BITS : fmax(ceil(bits - 1e-9), LEAST_BITS);

@@ -46,7 +46,7 @@ static int has_momentum(const terse_method *method)
 
 static int updates_with_momentum(const terse_method *method)
 {
-    if (method->options.answer)
+    if (method->options.aggregate_out)
         return 0;
     switch (method->stations.update) {
     case TSI_UPDATE_SGD: return tsi_value(method, TSI_MOMENTUM) > 0;
@@ -87,7 +87,7 @@ static terse_status create_buffers(terse_method *method)
     method->slots = 2 * (size_t)terse_layout_tensors(method->layout) * method->workers;
     if (method->settings.row->dynamic)
         method->bits = calloc(method->slots + 1, sizeof *method->bits);
-    if (method->options.answer && method->options.answer_kept &&
+    if (method->options.aggregate_out && method->options.private_output &&
         !tsi_blank_create(&method->blank, count))
         return TERSE_NO_MEMORY;
     return method->settings.row->dynamic && !method->bits ? TERSE_NO_MEMORY : TERSE_OK;
@@ -98,7 +98,8 @@ static terse_status create_buffers(terse_method *method)
 static uint64_t hash_settings(const terse_method *method)
 {
     const uint64_t spec = tsi_hash64(method->spec, strlen(method->spec));
-    return (spec ^ method->options.steps * UINT64_C(0x9E3779B97F4A7C15)) + method->options.answer;
+    return (spec ^ method->options.steps * UINT64_C(0x9E3779B97F4A7C15)) +
+           method->options.aggregate_out;
 }
 
 static terse_status prepare(terse_method *method, int which, terse_fault *fault)
@@ -110,13 +111,13 @@ static terse_status prepare(terse_method *method, int which, terse_fault *fault)
     const terse_exchange_options options = {
         .size = sizeof options,
         .codec = warm ? "f32" : stations->codec,
-        .combine = warm ? (owners ? "shard" : "reduce") : stations->combine,
-        .memory = stations->residual ? "residual" : "none",
+        .combine = warm ? (owners ? "shard" : "allreduce") : stations->combine,
+        .feedback = stations->residual ? "residual" : "none",
         .tie = tsi_value(method, TSI_TIE) == 0 ? "coin" : "plus",
         .seed = method->options.seed,
         .threads = method->options.threads,
         .compare_every = method->options.compare_every,
-        .trusted = method->options.trusted,
+        .skip_finite_check = method->options.skip_finite_check,
         .min = warm ? 0 : (uint64_t)tsi_value(method, TSI_MIN),
         .plain = warm || plain[0] == '\0' ? NULL : plain,
     };
@@ -128,7 +129,7 @@ static terse_status prepare(terse_method *method, int which, terse_fault *fault)
                 : warm  ? "f32"
                         : stations->back,
         .memory = method->memory,
-        .answer = method->options.answer ? method->weights : NULL,
+        .answer = method->options.aggregate_out ? method->weights : NULL,
         .method_hash = hash_settings(method),
         .weights_hash = tsi_hash64(method->weights, method->count * sizeof(float)),
     };
@@ -144,7 +145,7 @@ static terse_status quantize_weights(terse_method *method, struct tsi_bucket *bu
     const struct tsi_pieces all = {0, bucket->codec->piece_count};
     const size_t cap = tsi_codec_bound(bucket->back_codec, 0, all);
     const struct tsi_pieces mine = bucket->owned[method->rank];
-    const terse_draw draw = {0};
+    const terse_rng_key draw = {0};
     size_t len = 0;
     uint8_t *const payload = malloc(cap + 1);
     if (!payload)
@@ -212,7 +213,7 @@ static terse_status check_answer(const terse_method *method, terse_fault *fault)
 {
     const struct tsi_stations *const stations = &method->stations;
     const char *const name = method->settings.row->name;
-    if (!method->options.answer)
+    if (!method->options.aggregate_out)
         return TERSE_OK;
     if (stations->point == TSI_POINT_DETACHED || stations->update == TSI_UPDATE_REPLACE ||
         stations->update == TSI_UPDATE_ADAM || stations->direction == TSI_DIRECTION_ADAM)

@@ -326,8 +326,8 @@ static void meanwhile(void *context)
 {
     terse_method *const method = context;
     const terse_exchange *const exchange = method->under_way;
-    if (method->options.answer && method->options.answer_kept && exchange->posted_count > 0 &&
-        is_sparse(exchange->posted[0]))
+    if (method->options.aggregate_out && method->options.private_output &&
+        exchange->posted_count > 0 && is_sparse(exchange->posted[0]))
         tsi_blank_clear(&method->blank, method->weights, method->count);
 }
 
@@ -341,8 +341,8 @@ static void commit_sparse(terse_method *method, struct tsi_bucket *bucket, float
                                .parts = parts};
     const struct tsi_toucher toucher = {&step, step_touched, method->weights};
     const struct tsi_merged_taker taker = {&step, step_listed};
-    if (method->options.answer) { /* 0 + G: what two have spoken of is visited twice */
-        if (method->options.answer_kept)
+    if (method->options.aggregate_out) { /* 0 + G: what two have spoken of is visited twice */
+        if (method->options.private_output)
             step.blank = &method->blank;
         else
             memset(method->weights + bucket->first, 0, (size_t)bucket->count * sizeof(float));
@@ -365,7 +365,7 @@ static void step_signs(void *context, uint64_t first, uint64_t count, const uint
     if (tsk_bound(&kernel, NULL) != TERSE_OK)
         return; /* bound since the step began */
     const struct tsi_signs signs = {&update, kernel, negative};
-    if (method->options.answer)
+    if (method->options.aggregate_out)
         tsi_update_answer_bits(&signs);
     else
         tsi_update_signed_bits(&signs);
@@ -390,7 +390,7 @@ static void commit(void *context, struct tsi_bucket *bucket, float parts)
         return;
     }
     method->blank.known = 0;
-    if (method->options.answer) {
+    if (method->options.aggregate_out) {
         const int sign = method->stations.update == TSI_UPDATE_SIGNED;
         if (update.sum != update.weights || parts != 1 || sign)
             tsi_update_answer(&update, sign);

@@ -66,7 +66,7 @@ struct terse_method {
     float *m_before; /* of this step, where buckets are posted one by one */
     float *v_before;
     float *flat;       /* a gradient that came by tensor and is needed in one piece */
-    float *deploy_sum; /* of terse_method_deploy; a group that dies may still write there */
+    float *deploy_sum; /* of terse_method_eval_weights; a group that dies may still write there */
     float *deploy_scratch;
     struct tsi_blank blank; /* of an answer that is kept */
     struct tsi_posterior posterior;

@@ -3,22 +3,22 @@
 
 /* ---- signSGD, Signum ---- */
 
-static const struct tsi_default signsgd_params[] = {
+static const struct tsi_default signsgd_options[] = {
     RATE("0.0001"), {TSI_WD, "0"}, {TSI_TIE, "coin"}, {TSI_ZERO, "coin"}, COMMON, {TSI_EVERY, "1"},
 };
 
 const struct tsi_method_row tsi_method_signsgd = {
     .name = "signsgd",
-    .memory = "none",
+    .feedback = "none",
     .codec = "sign:zero={zero}",
     .combine = "vote",
     .update = TSI_UPDATE_SIGNED,
     .one_by_one = NO_LOCAL_SIGNS,
-    PARAMS(signsgd_params),
+    OPTIONS(signsgd_options),
     .about = {.summary = "the majority's sign of the gradient",
               .point = "x",
               .direction = "g",
-              .memory = "none",
+              .feedback = "none",
               .codec = "sign",
               .combine = "vote",
               .update = "signed step",
@@ -30,7 +30,7 @@ const struct tsi_method_row tsi_method_signsgd = {
                           "program's, coin is ours"},
 };
 
-static const struct tsi_default signum_params[] = {
+static const struct tsi_default signum_options[] = {
     RATE("0.0001"), {TSI_BETA, "0.9"}, {TSI_WD, "0"}, {TSI_TIE, "coin"}, {TSI_ZERO, "coin"},
     COMMON,         {TSI_EVERY, "1"},
 };
@@ -38,16 +38,16 @@ static const struct tsi_default signum_params[] = {
 const struct tsi_method_row tsi_method_signum = {
     .name = "signum",
     .direction = TSI_DIRECTION_AVERAGE,
-    .memory = "none",
+    .feedback = "none",
     .codec = "sign:zero={zero}",
     .combine = "vote",
     .update = TSI_UPDATE_SIGNED,
     .one_by_one = NO_LOCAL_SIGNS,
-    PARAMS(signum_params),
+    OPTIONS(signum_options),
     .about = {.summary = "the majority's sign of the workers' momenta",
               .point = "x",
               .direction = "momentum",
-              .memory = "none",
+              .feedback = "none",
               .codec = "sign",
               .combine = "vote",
               .update = "signed step",
@@ -62,7 +62,7 @@ const struct tsi_method_row tsi_method_signum = {
 
 /* ---- DEF ---- */
 
-static const struct tsi_default def_params[] = {
+static const struct tsi_default def_options[] = {
     RATE("0.05"),
     {TSI_MOMENTUM, "0.9"},
     {TSI_LAMBDA, "0.3"},
@@ -77,7 +77,7 @@ const struct tsi_method_row tsi_method_def = {
     .name = "def",
     .point = TSI_POINT_DETACHED,
     BLOCK_METHOD,
-    PARAMS(def_params),
+    OPTIONS(def_options),
     .about = {.summary = "detached error feedback over a random block",
               .point = "x - lambda e",
               BLOCK_ABOUT,
@@ -92,7 +92,7 @@ const struct tsi_method_row tsi_method_def_a = {
     .point = TSI_POINT_DETACHED,
     BLOCK_METHOD,
     .deploys = 1,
-    PARAMS(def_params),
+    OPTIONS(def_options),
     .about = {.summary = "DEF, evaluated and deployed at x - mean e",
               .point = "x - lambda e",
               BLOCK_ABOUT,
@@ -104,7 +104,7 @@ const struct tsi_method_row tsi_method_def_a = {
 
 /* ---- Quantized Adam ---- */
 
-static const struct tsi_default qadam_params[] = {
+static const struct tsi_default qadam_options[] = {
     RATE("0.001"),        {TSI_BETA1, "0.9"},
     {TSI_BETA2, "0.999"}, {TSI_RATES, "constant"},
     {TSI_THETA, "1"},     {TSI_SHIFT, "0"},
@@ -118,18 +118,18 @@ const struct tsi_method_row tsi_method_qadam = {
     .name = "qadam",
     .direction = TSI_DIRECTION_ADAM,
     .unit = TSI_UNIT_WEIGHT,
-    .memory = "residual",
+    .feedback = "residual",
     .codec = "log:k={kg}",
     .back = "nearest:k={kx},range={range}",
     .update = TSI_UPDATE_REPLACE,
     .one_by_one = "its moments belong to gradients at weights that all workers share",
-    PARAMS(qadam_params),
+    OPTIONS(qadam_options),
     .about = {.summary = "quantized Adam: 3-bit steps up, quantized weights down",
               .point = "Q_x(x)",
               .direction = "Adam ratio",
-              .memory = IN_WEIGHTS,
+              .feedback = IN_WEIGHTS,
               .codec = "log up, nearest down",
-              .combine = "shard; the owner updates (kx=0: gather)",
+              .combine = "shard; the owner updates (kx=0: allgather)",
               .update = "weights replaced",
               .formula = "v_k <- beta2 * v_k + (1-beta2) * g_k^2;  m_k <- beta1 * m_k + "
                          "(1-beta1) * g_k\n"
@@ -144,7 +144,7 @@ const struct tsi_method_row tsi_method_qadam = {
 
 /* ---- RegTop-k ---- */
 
-static const struct tsi_default regtopk_params[] = {
+static const struct tsi_default regtopk_options[] = {
     RATE("0.1"),
     {TSI_MOMENTUM, "0"},
     {TSI_KEEP, "0.01"},
@@ -159,18 +159,18 @@ static const struct tsi_default regtopk_params[] = {
 
 const struct tsi_method_row tsi_method_regtopk = {
     .name = "regtopk",
-    .memory = "residual",
+    .feedback = "residual",
     .codec = "topk:keep={keep},values={values}",
-    .combine = "gather",
+    .combine = "allgather",
     .update = TSI_UPDATE_SGD,
     .posterior = 1,
-    PARAMS(regtopk_params),
+    OPTIONS(regtopk_options),
     .about = {.summary = "Top-k that learns from what the others cancelled",
               .point = "x",
               .direction = "g",
-              .memory = IN_GRADIENTS "; and a_prev, G where it said something",
+              .feedback = IN_GRADIENTS "; and a_prev, G where it said something",
               .codec = "topk",
-              .combine = "gather (exact) or union; not a re-sparsified one",
+              .combine = "allgather (exact) or sparse-allreduce; not a re-sparsified one",
               .update = "sgd",
               .formula = "a_k = g_k + e_k;  score_j = |a_j| * tanh(|1 + Delta_j| / mu)\n"
                          "1 + Delta_j = G_j / (w * a_prev_j) where j was said last round, else "
@@ -186,7 +186,7 @@ const struct tsi_method_row tsi_method_regtopk = {
 
 /* ---- DQ-SGD ---- */
 
-static const struct tsi_default dqsgd_params[] = {
+static const struct tsi_default dqsgd_options[] = {
     RATE("0.1"),
     {TSI_MOMENTUM, "0"},
     {TSI_BITS, "average"},
@@ -206,18 +206,18 @@ static const struct tsi_default dqsgd_params[] = {
 
 const struct tsi_method_row tsi_method_dqsgd = {
     .name = "dqsgd",
-    .memory = "none",
+    .feedback = "none",
     .codec = "uniform:bits=16,norm={norm}",
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
     .dynamic = 1,
-    PARAMS(dqsgd_params),
+    OPTIONS(dqsgd_options),
     .about = {.summary = "a stochastic grid whose bits follow the gradient's norm",
               .point = "x",
               .direction = "g",
-              .memory = "none: it would grow without bound",
+              .feedback = "none: it would grow without bound",
               .codec = "uniform, bits(step)",
-              .combine = "shard (re-encoded) or gather",
+              .combine = "shard (re-encoded) or allgather",
               .update = "sgd",
               .formula = "s_n = kappa * alpha^((N-1-n)/2) * |g_n|_p;  B_n = log2(s_n + 1) + 1\n"
                          "kappa: given; from (epsilon, L, sigma); or from an average, solved again "

@@ -4,7 +4,7 @@
 
 #include "method/table.h"
 
-#define PARAMS(list) .params = (list), .param_count = sizeof(list) / sizeof((list)[0])
+#define OPTIONS(list) .options = (list), .option_count = sizeof(list) / sizeof((list)[0])
 
 #define RATE(lr)                              \
     {TSI_LR, lr}, {TSI_SCHEDULE, "constant"}, \
@@ -35,11 +35,11 @@
 
 /* ---- error feedback over random blocks ---- */
 
-#define BLOCK_METHOD                                                                    \
-    .direction = TSI_DIRECTION_MOMENTUM, .unit = TSI_UNIT_WEIGHT, .memory = "residual", \
-    .codec = "block:ratio={ratio}", .combine = "reduce", .update = TSI_UPDATE_SUBTRACT
-#define BLOCK_ABOUT                                                                       \
-    .direction = "momentum", .memory = IN_WEIGHTS, .codec = "block", .combine = "reduce", \
+#define BLOCK_METHOD                                                                      \
+    .direction = TSI_DIRECTION_MOMENTUM, .unit = TSI_UNIT_WEIGHT, .feedback = "residual", \
+    .codec = "block:ratio={ratio}", .combine = "allreduce", .update = TSI_UPDATE_SUBTRACT
+#define BLOCK_ABOUT                                                                            \
+    .direction = "momentum", .feedback = IN_WEIGHTS, .codec = "block", .combine = "allreduce", \
     .update = "subtract", .bytes = "2(K-1)/K * 4d/ratio"
 #define BLOCK_FORMULA                                                 \
     "m_k <- momentum * m_k + g_k + wd * w_k,  g_k and decay at w_k\n" \

@@ -8,12 +8,12 @@
 #include "base/spec.h"
 #include "method/table.h"
 
-#define REAL(text, least, most) .range = text, .kind = TERSE_PARAM_REAL, .low = least, .high = most
+#define REAL(text, least, most) .range = text, .kind = TERSE_OPTION_REAL, .low = least, .high = most
 #define WHOLE(text, least, most) \
-    .range = text, .kind = TERSE_PARAM_INTEGER, .low = least, .high = most
-#define CHOICE(text, last) .range = text, .kind = TERSE_PARAM_CHOICE, .low = 0, .high = last
+    .range = text, .kind = TERSE_OPTION_INTEGER, .low = least, .high = most
+#define CHOICE(text, last) .range = text, .kind = TERSE_OPTION_CHOICE, .low = 0, .high = last
 
-static const terse_param params[TSI_SETTINGS] = {
+static const terse_option options[TSI_SETTINGS] = {
     [TSI_LR] = {"lr", REAL("0..1000", 0, 1000), .help = "learning rate"},
     [TSI_WD] = {"wd", REAL("0..1", 0, 1), .help = "weight decay"},
     [TSI_MOMENTUM] = {"momentum", REAL("0..0.9999", 0, 0.9999), .help = "of the steps before"},
@@ -29,7 +29,7 @@ static const terse_param params[TSI_SETTINGS] = {
     [TSI_LAMBDA] = {"lambda", REAL("0..1", 0, 1),
                     .help = "gradients are taken at x - lambda * e; 0 is error feedback"},
     [TSI_RATIO] = {"ratio", REAL("1..1e9", 1, 1e9),
-                   .help = "times smaller: one block of n / ratio"},
+                   .help = "compression ratio: one block of n / ratio"},
     [TSI_KEEP] = {"keep", REAL("0.000001..1", 0.000001, 1), .help = "fraction of elements said"},
     [TSI_VALUES] = {"values", CHOICE("f32|f16", 1), .help = "how their values are said"},
     [TSI_MU] = {"mu", REAL("1e-6..1e6", 1e-6, 1e6),
@@ -76,15 +76,16 @@ static const terse_param params[TSI_SETTINGS] = {
 };
 
 static const char *const word_names[TSI_WORDS] = {
-    [TSI_WORD_COMBINE] = "combine",     [TSI_WORD_MEMORY] = "memory", [TSI_WORD_PLAIN] = "plain",
-    [TSI_WORD_DIRECTION] = "direction", [TSI_WORD_CODEC] = "codec",   [TSI_WORD_UPDATE] = "update",
+    [TSI_WORD_COMBINE] = "combine", [TSI_WORD_FEEDBACK] = "feedback",
+    [TSI_WORD_PLAIN] = "plain",     [TSI_WORD_DIRECTION] = "direction",
+    [TSI_WORD_CODEC] = "codec",     [TSI_WORD_UPDATE] = "update",
 };
 
-terse_param tsi_setting_param(const struct tsi_default *entry)
+terse_option tsi_setting_option(const struct tsi_default *entry)
 {
-    terse_param param = params[entry->which];
-    param.initial = entry->initial;
-    return param;
+    terse_option option = options[entry->which];
+    option.initial = entry->initial;
+    return option;
 }
 
 /* ---- reading ---- */
@@ -126,7 +127,7 @@ static int word_of(const struct tsi_method_row *row, const char *text, size_t le
     return -1;
 }
 
-static int is_param(const terse_param *list, size_t count, const char *text, size_t len)
+static int is_option(const terse_option *list, size_t count, const char *text, size_t len)
 {
     for (size_t i = 0; i < count; i++) {
         const size_t name_len = strlen(list[i].name);
@@ -139,7 +140,7 @@ static int is_param(const terse_param *list, size_t count, const char *text, siz
 /* One entry after the other; what follows codec= and is nobody else's is the codec's. */
 struct reading {
     struct tsi_settings *settings;
-    terse_param list[TSI_MAX_ENTRIES];
+    terse_option list[TSI_MAX_ENTRIES];
     double value[TSI_MAX_ENTRIES];
     size_t count;
     uint64_t seen;
@@ -171,7 +172,7 @@ static terse_status read_entry(struct reading *reading, const char *text, size_t
     if (word >= 0)
         return read_word(reading, word, text, len, offset, fault);
     const int open = reading->in_codec && strchr(reading->settings->word[TSI_WORD_CODEC], ':');
-    if (open && !is_param(reading->list, reading->count, text, len)) {
+    if (open && !is_option(reading->list, reading->count, text, len)) {
         char *const codec = reading->settings->word[TSI_WORD_CODEC];
         const size_t used = strlen(codec);
         if (used + len + 2 > TSI_MAX_WORD)
@@ -211,16 +212,16 @@ terse_status tsi_settings_read(const char *spec, struct tsi_settings *out, terse
     if (!row)
         return no_such_method(spec, len, fault);
     *out = (struct tsi_settings){.row = row};
-    reading.count = row->param_count;
-    for (size_t i = 0; i < row->param_count; i++)
-        reading.list[i] = tsi_setting_param(&row->params[i]);
+    reading.count = row->option_count;
+    for (size_t i = 0; i < row->option_count; i++)
+        reading.list[i] = tsi_setting_option(&row->options[i]);
     terse_status status = tsi_spec_defaults(reading.list, reading.count, reading.value, fault);
     if (status == TERSE_OK && spec[len] == ',')
         status = tsi_fail(fault, TERSE_BAD_SPEC, len, "expected ':' after %s", row->name);
     if (status == TERSE_OK && spec[len] != '\0')
         status = read_list(&reading, spec + len + (len > 0), len + (len > 0), fault);
-    for (size_t i = 0; i < row->param_count; i++)
-        out->value[row->params[i].which] = reading.value[i];
+    for (size_t i = 0; i < row->option_count; i++)
+        out->value[row->options[i].which] = reading.value[i];
     return status;
 }
 
@@ -251,11 +252,11 @@ void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t c
     for (int w = TSI_WORDS; w-- > 0;)
         if (settings->word[w][0] != '\0')
             write_entry(&writing, word_names[w], settings->word[w]);
-    for (size_t i = 0; i < row->param_count; i++) {
+    for (size_t i = 0; i < row->option_count; i++) {
         char value[64];
-        const terse_param param = tsi_setting_param(&row->params[i]);
-        tsi_spec_value(&param, settings->value[row->params[i].which], value, sizeof value);
-        write_entry(&writing, param.name, value);
+        const terse_option option = tsi_setting_option(&row->options[i]);
+        tsi_spec_value(&option, settings->value[row->options[i].which], value, sizeof value);
+        write_entry(&writing, option.name, value);
     }
 }
 
@@ -270,11 +271,11 @@ void tsi_settings_fill(const struct tsi_settings *settings, const char *template
         }
         const size_t len = strcspn(template + 1, "}");
         const struct tsi_method_row *const row = settings->row;
-        for (size_t i = 0; i < row->param_count; i++) {
-            const terse_param param = tsi_setting_param(&row->params[i]);
-            if (strlen(param.name) != len || strncmp(param.name, template + 1, len) != 0)
+        for (size_t i = 0; i < row->option_count; i++) {
+            const terse_option option = tsi_setting_option(&row->options[i]);
+            if (strlen(option.name) != len || strncmp(option.name, template + 1, len) != 0)
                 continue;
-            tsi_spec_value(&param, settings->value[row->params[i].which], out + used, cap - used);
+            tsi_spec_value(&option, settings->value[row->options[i].which], out + used, cap - used);
             used += strlen(out + used);
         }
         template += len + 2;

@@ -60,7 +60,7 @@ enum { TSI_BITS_AVERAGE, TSI_BITS_KAPPA, TSI_BITS_ERROR, TSI_BITS_RMS, TSI_BITS_
 /* Entries that are words or patterns, not numbers. */
 enum tsi_word {
     TSI_WORD_COMBINE,
-    TSI_WORD_MEMORY,
+    TSI_WORD_FEEDBACK,
     TSI_WORD_PLAIN,
     TSI_WORD_DIRECTION,
     TSI_WORD_CODEC,
@@ -87,7 +87,7 @@ struct tsi_settings {
 };
 
 /* The parameter as help texts show it for a method. */
-terse_param tsi_setting_param(const struct tsi_default *entry);
+terse_option tsi_setting_option(const struct tsi_default *entry);
 
 TERSE_CHECK terse_status tsi_settings_read(const char *spec, struct tsi_settings *out,
                                            terse_fault *fault);

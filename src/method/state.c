@@ -43,16 +43,16 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
     float *const own_local = method->stations.local ? method->point : NULL;
     const struct part all[MAX_PARTS] = {
         {"progress", &method->progress, sizeof method->progress, TERSE_STATE_SHARED, 0},
-        floats_of(method, "memory", method->memory, TERSE_STATE_SUM),
+        floats_of(method, "residual", method->memory, TERSE_STATE_RESIDUAL),
         floats_of(method, "momentum", method->m, TERSE_STATE_OWN),
         floats_of(method, "second moment", method->v, TERSE_STATE_OWN),
         floats_of(method, "update momentum", method->update_m, TERSE_STATE_SHARED),
         floats_of(method, "update second moment", method->update_v, TERSE_STATE_SHARED),
         floats_of(method, "owner weights", method->owner_x, TERSE_STATE_SLICES),
-        floats_of(method, "owner memory", exchange->room.owner_memory, TERSE_STATE_SLICES),
+        floats_of(method, "owner residual", exchange->room.owner_memory, TERSE_STATE_SLICES),
         floats_of(method, "local weights", own_local, TERSE_STATE_HINT),
         floats_of(method, "local change", method->stations.local ? method->said : NULL,
-                  TERSE_STATE_SUM),
+                  TERSE_STATE_RESIDUAL),
         {"said count", said ? &method->posterior_count : NULL, said ? sizeof(uint64_t) : 0,
          TERSE_STATE_HINT, 0},
         {"said index", posterior->index, said * sizeof(uint64_t), TERSE_STATE_HINT, 0},
@@ -121,14 +121,14 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
 
 /* ---- what it deploys ---- */
 
-int terse_method_deploys(const terse_method *method)
+int terse_method_has_eval_weights(const terse_method *method)
 {
     return method->settings.row->deploys;
 }
 
 static int has_room(terse_method *method)
 {
-    const size_t scratch = terse_group_sum_scratch(method->group, method->count);
+    const size_t scratch = terse_group_allreduce_scratch(method->group, method->count);
     if (!method->deploy_sum)
         method->deploy_sum = malloc((method->count + 1) * sizeof(float));
     if (!method->deploy_scratch)
@@ -139,31 +139,33 @@ static int has_room(terse_method *method)
 /* The sums of the memories of all seats of this thread side by side. */
 static terse_status sum_memories(terse_method *const *method, uint32_t seats, terse_fault *fault)
 {
-    terse_sum request[TERSE_MAX_LOCAL_WORKERS];
+    terse_allreduce request[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = TERSE_OK;
     for (uint32_t i = 0; i < seats && status == TERSE_OK; i++) {
         if (!has_room(method[i]))
             return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
         memcpy(method[i]->deploy_sum, method[i]->memory, method[i]->count * sizeof(float));
-        status = terse_group_sum_post(method[i]->group, method[i]->deploy_sum, method[i]->count,
-                                      method[i]->deploy_scratch, &request[i], fault);
+        status =
+            terse_group_allreduce_post(method[i]->group, method[i]->deploy_sum, method[i]->count,
+                                       method[i]->deploy_scratch, &request[i], fault);
     }
     for (uint32_t i = 0; i < seats && status == TERSE_OK; i++)
-        status = terse_group_sum_turn(method[i]->group, &request[i], fault);
+        status = terse_group_allreduce_advance(method[i]->group, &request[i], fault);
     for (uint32_t i = 0; i < seats && status == TERSE_OK; i++)
-        status = terse_group_sum_wait(method[i]->group, &request[i], fault);
+        status = terse_group_allreduce_wait(method[i]->group, &request[i], fault);
     return status;
 }
 
 /* x_A = x - mean e. */
-terse_status terse_method_deploy_all(terse_method *const *method, float *out, terse_fault *fault)
+terse_status terse_method_eval_weights_all(terse_method *const *method, float *out,
+                                           terse_fault *fault)
 {
     if (!method || !method[0] || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or out is NULL");
     terse_method *const first = method[0];
     const size_t count = first->count;
     terse_status status = TERSE_OK;
-    if (terse_method_deploys(first))
+    if (terse_method_has_eval_weights(first))
         status = sum_memories(method, first->owns_group ? first->workers : 1, fault);
     if (status != TERSE_OK)
         return status;
@@ -173,9 +175,9 @@ terse_status terse_method_deploy_all(terse_method *const *method, float *out, te
     return TERSE_OK;
 }
 
-terse_status terse_method_deploy(terse_method *method, float *out, terse_fault *fault)
+terse_status terse_method_eval_weights(terse_method *method, float *out, terse_fault *fault)
 {
-    return terse_method_deploy_all(&method, out, fault);
+    return terse_method_eval_weights_all(&method, out, fault);
 }
 
 /* ---- asking ---- */

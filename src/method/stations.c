@@ -64,19 +64,19 @@ static void take_row(const struct tsi_settings *settings, struct tsi_stations *o
         out->combine = "shard";
     } else if (row->back) { /* weights are not quantized: all hear all, and hold x itself */
         out->update = TSI_UPDATE_SUBTRACT;
-        out->combine = "gather";
+        out->combine = "allgather";
     }
 }
 
 static terse_status choose_memory(const struct tsi_settings *settings, struct tsi_stations *out,
                                   terse_fault *fault)
 {
-    const char *const word = settings->word[TSI_WORD_MEMORY];
-    const char *const row = settings->row->memory;
+    const char *const word = settings->word[TSI_WORD_FEEDBACK];
+    const char *const row = settings->row->feedback;
     const char *const name = word[0] != '\0' ? word : row ? row : "none";
     if (strcmp(name, "residual") != 0 && strcmp(name, "none") != 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, settings->at[TSI_WORD_MEMORY],
-                        "memory is residual or none, not '%.64s'", name);
+        return tsi_fail(fault, TERSE_BAD_SPEC, settings->at[TSI_WORD_FEEDBACK],
+                        "feedback is residual or none, not '%.64s'", name);
     out->residual = strcmp(name, "residual") == 0;
     if (!out->residual && (out->point == TSI_POINT_DETACHED || settings->row->posterior))
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "without memory there is nothing to look at");
@@ -113,14 +113,16 @@ static terse_status choose_combine(const struct tsi_settings *settings, struct t
         return TERSE_OK;
     const char *const before = out->combine;
     out->combine = strcmp(word, "mean") == 0 ? before : word;
-    const int owners = strcmp(word, "shard") == 0 || strcmp(word, "server") == 0;
+    const int owners = strcmp(word, "shard") == 0 || strcmp(word, "parameter-server") == 0;
     if (settings->row->posterior && owners)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "%s: an entry that an owner drops would look cancelled; gather or union",
-                        settings->row->name);
+        return tsi_fail(
+            fault, TERSE_BAD_SPEC, 0,
+            "%s: an entry that an owner drops would look cancelled; allgather or sparse-allreduce",
+            settings->row->name);
     if (out->update == TSI_UPDATE_REPLACE && !owners && strcmp(word, "mean") != 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "quantized weights live with their owners: combine is shard or server");
+        return tsi_fail(
+            fault, TERSE_BAD_SPEC, 0,
+            "quantized weights live with their owners: combine is shard or parameter-server");
     return TERSE_OK;
 }
 

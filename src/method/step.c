@@ -26,7 +26,7 @@ static double lr_now(const terse_method *method)
 {
     const uint64_t every = (uint64_t)tsi_value(method, TSI_EVERY);
     const uint64_t step = method->progress.step;
-    if (method->options.answer)
+    if (method->options.aggregate_out)
         return 1; /* the optimizer's lr comes later */
     if (method->progress.lr_given >= 0)
         return method->progress.lr_given;
@@ -71,7 +71,7 @@ static terse_status begin(terse_method *method, struct given given, terse_fault 
 static int is_fit(const terse_method *method, const struct tsk_table *kernel)
 {
     uint32_t most = 0;
-    if (method->options.trusted)
+    if (method->options.skip_finite_check)
         return 1;
     if (!method->tensors)
         return kernel->magnitude_max_f32(method->gradient, method->count) < TSK_INFINITY_BITS;
@@ -126,7 +126,7 @@ static void end(terse_method *method, const terse_exchange_report *done,
     terse_method_report all = {.exchange = *done,
                                .step = method->progress.step,
                                .lr = (double)method->lr,
-                               .memory_norm = NAN,
+                               .residual_norm = NAN,
                                .compression_error = NAN,
                                .exchanged = 1};
     if (!skipped) {
@@ -134,9 +134,9 @@ static void end(terse_method *method, const terse_exchange_report *done,
         method->posterior_count = method->posterior.count;
         all.bits = payload_bits(method);
         if (method->measuring && method->memory) {
-            all.memory_norm = norm_of(method, method->memory);
+            all.residual_norm = norm_of(method, method->memory);
             all.compression_error =
-                method->said_square > 0 ? all.memory_norm / sqrt(method->said_square) : 0;
+                method->said_square > 0 ? all.residual_norm / sqrt(method->said_square) : 0;
         }
         method->progress.step++;
         method->progress.rounds++;
@@ -163,7 +163,7 @@ static void step_alone(terse_method *method, int fit, terse_method_report *repor
                          .skipped_by = fit ? -1 : (int32_t)method->rank},
             .step = method->progress.step,
             .lr = (double)method->lr,
-            .memory_norm = NAN,
+            .residual_norm = NAN,
             .compression_error = NAN,
         };
     method->progress.step++;
@@ -183,7 +183,7 @@ static terse_status begin_step(terse_method *method, struct given given, int exc
         return status;
     uint64_t from = tsi_now();
     const int fit = is_fit(method, kernel);
-    tsi_clock(&method->under_way->room, TERSE_STATION_MEMORY, &from);
+    tsi_clock(&method->under_way->room, TERSE_STAGE_DIRECTION, &from);
     if (exchanges)
         return tsi_exchange_begin(method->under_way, given.flat, fit, fault);
     step_alone(method, fit, report);
@@ -199,10 +199,9 @@ static terse_status step_workers(terse_method *const *method, const struct given
     terse_status status = TERSE_OK;
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
         status = begin_step(method[i], given[i], exchanges, report ? &report[i] : NULL, fault);
-    for (int over = !exchanges; !over && status == TERSE_OK;) {
+    for (int over = !exchanges; !over && status == TERSE_OK;)
         for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
             status = tsi_exchange_advance(method[i]->under_way, &over, &done[i], fault);
-    }
     for (uint32_t i = 0; i < count && status == TERSE_OK && exchanges; i++)
         end(method[i], &done[i], report ? &report[i] : NULL);
     for (uint32_t i = 0; i < count && status != TERSE_OK; i++)

@@ -16,14 +16,14 @@ terse_status terse_method_list(uint32_t index, terse_method_about *out)
         return TERSE_BAD_ARGUMENT;
     *out = tsi_methods[index]->about;
     out->name = tsi_methods[index]->name;
-    out->param_count = (uint32_t)tsi_methods[index]->param_count;
+    out->option_count = (uint32_t)tsi_methods[index]->option_count;
     return TERSE_OK;
 }
 
-terse_status terse_method_param(uint32_t index, uint32_t param, terse_param *out)
+terse_status terse_method_option(uint32_t index, uint32_t option, terse_option *out)
 {
-    if (index >= tsi_method_count || !out || param >= tsi_methods[index]->param_count)
+    if (index >= tsi_method_count || !out || option >= tsi_methods[index]->option_count)
         return TERSE_BAD_ARGUMENT;
-    *out = tsi_setting_param(&tsi_methods[index]->params[param]);
+    *out = tsi_setting_option(&tsi_methods[index]->options[option]);
     return TERSE_OK;
 }

@@ -36,17 +36,17 @@ struct tsi_method_row {
     enum tsi_point point;
     enum tsi_direction direction;
     enum tsi_unit unit;
-    const char *memory;  /* "residual" or "none" */
-    const char *codec;   /* a template: {name} is a parameter */
-    const char *back;    /* codec of the way back, where it is another one; used if kx > 0 */
-    const char *combine; /* NULL: what suits the codec */
+    const char *feedback; /* "residual" or "none" */
+    const char *codec;    /* a template: {name} is an option */
+    const char *back;     /* codec of the way back, where it is another one; used if kx > 0 */
+    const char *combine;  /* NULL: what suits the codec */
     enum tsi_update_kind update;
     int deploys;            /* evaluate x - mean e, not x */
     int posterior;          /* RegTop-k's second memory */
     int dynamic;            /* bits are chosen per step */
     const char *one_by_one; /* why every=H is refused; NULL: it is not */
-    const struct tsi_default *params;
-    size_t param_count;
+    const struct tsi_default *options;
+    size_t option_count;
     terse_method_about about;
 };
 

@@ -15,8 +15,8 @@ static void detach_chunk(void *context, size_t chunk, size_t first, size_t count
 {
     const struct detach *const detach = context;
     (void)chunk;
-    detach->kernel->less_f32(detach->weights + first, detach->memory + first, detach->lambda, count,
-                             detach->out + first);
+    detach->kernel->sub_scaled_f32(detach->weights + first, detach->memory + first, detach->lambda,
+                                   count, detach->out + first);
 }
 
 void tsi_point_detach(const struct tsk_table *kernel, unsigned threads, const float *weights,

@@ -11,7 +11,7 @@ enum {
     TSI_AT_MAGIC = 0,
     TSI_AT_VERSION = 4,
     TSI_AT_CODEC = 5,
-    TSI_AT_ROUND = 6,
+    TSI_AT_PASS = 6,
     TSI_AT_FLAGS = 7,
     TSI_AT_LAYOUT_HASH = 8,
     TSI_AT_STEP = 16,
@@ -21,12 +21,12 @@ enum {
     TSI_AT_PAYLOAD_LEN = 48,
     TSI_AT_WORKER = 56,
     TSI_AT_LAYOUT_LEN = 60,
-    TSI_AT_PARAMS = 64,
+    TSI_AT_OPTIONS = 64,
     TSI_AT_LAYOUT = 80,
 };
 
 _Static_assert(TSI_AT_LAYOUT == TERSE_FRAME_HEADER_LEN, "the layout follows the header");
-_Static_assert(TSI_AT_PARAMS + TERSE_PARAMS_LEN == TSI_AT_LAYOUT, "the parameters end the header");
+_Static_assert(TSI_AT_OPTIONS + TERSE_OPTION_BYTES == TSI_AT_LAYOUT, "the options end the header");
 
 #define TSI_FLAG_LAYOUT 1u
 #define TSI_FLAG_PART 2u         /* between workers: some pieces of a bucket, src/wire/part.h */
@@ -38,11 +38,11 @@ TERSE_CHECK terse_status tsi_frame_open(const void *bytes, size_t len, uint8_t f
                                         terse_frame *out, size_t *used, terse_fault *fault);
 
 /* The header of a frame that includes nothing: no flags, lengths and range still zero. */
-void tsi_header_write(const terse_codec *codec, uint32_t round, const terse_draw *draw,
+void tsi_header_write(const terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                       uint8_t out[TERSE_FRAME_HEADER_LEN]);
 
-/* Does the codec have this round, and could a payload of that round be `len` bytes long? */
-int tsi_frame_has_round(const terse_codec *codec, uint32_t round);
-int tsi_frame_has_len(const terse_codec *codec, uint32_t round, uint64_t len);
+/* Does the codec have this pass, and could a payload of that pass be `len` bytes long? */
+int tsi_frame_has_round(const terse_codec *codec, uint32_t pass);
+int tsi_frame_has_len(const terse_codec *codec, uint32_t pass, uint64_t len);
 
 #endif

@@ -3,19 +3,19 @@
 #include "layout/layout.h"
 #include "wire/fields.h"
 
-int tsi_frame_has_len(const terse_codec *codec, uint32_t round, uint64_t len)
+int tsi_frame_has_len(const terse_codec *codec, uint32_t pass, uint64_t len)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    const size_t bound = terse_codec_payload_bound(codec, round);
+    const size_t bound = terse_codec_payload_bound(codec, pass);
     return about.traits & TERSE_CODEC_FIXED_LEN ? len == bound : len <= bound;
 }
 
-int tsi_frame_has_round(const terse_codec *codec, uint32_t round)
+int tsi_frame_has_round(const terse_codec *codec, uint32_t pass)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    return round < about.rounds;
+    return pass < about.passes;
 }
 
 static terse_status match_layout(const terse_frame *frame, const terse_layout *layout,
@@ -34,16 +34,16 @@ static terse_status match_layout(const terse_frame *frame, const terse_layout *l
 }
 
 /* What only the codec knows about a frame's header. */
-static terse_status match_round(const terse_frame *frame, const terse_codec *codec,
-                                terse_fault *fault)
+static terse_status match_pass(const terse_frame *frame, const terse_codec *codec,
+                               terse_fault *fault)
 {
-    if (!tsi_frame_has_round(codec, frame->round))
-        return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_ROUND, "round: %u, the codec has no such",
-                        frame->round);
-    if (!tsi_frame_has_len(codec, frame->round, frame->payload_len))
+    if (!tsi_frame_has_round(codec, frame->pass))
+        return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_PASS, "pass: %u, the codec has no such",
+                        frame->pass);
+    if (!tsi_frame_has_len(codec, frame->pass, frame->payload_len))
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_PAYLOAD_LEN,
                         "payload length: %zu, this codec and layout make %zu", frame->payload_len,
-                        terse_codec_payload_bound(codec, frame->round));
+                        terse_codec_payload_bound(codec, frame->pass));
     return TERSE_OK;
 }
 
@@ -57,14 +57,14 @@ terse_status terse_frame_match(const terse_frame *frame, const terse_codec *code
     if (frame->codec != about.wire_id)
         return tsi_fail(fault, TERSE_MISMATCH, TSI_AT_CODEC, "codec: %u, expected %u", frame->codec,
                         about.wire_id);
-    uint8_t params[TERSE_PARAMS_LEN];
-    terse_codec_params(codec, params);
-    for (uint32_t i = 0; i < TERSE_PARAMS_LEN; i++)
-        if (frame->params[i] != params[i])
-            return tsi_fail(fault, TERSE_MISMATCH, TSI_AT_PARAMS + i, "parameters: not those of %s",
+    uint8_t option_bytes[TERSE_OPTION_BYTES];
+    terse_codec_option_bytes(codec, option_bytes);
+    for (uint32_t i = 0; i < TERSE_OPTION_BYTES; i++)
+        if (frame->option_bytes[i] != option_bytes[i])
+            return tsi_fail(fault, TERSE_MISMATCH, TSI_AT_OPTIONS + i, "options: not those of %s",
                             terse_codec_spec(codec));
     const terse_status status = match_layout(frame, terse_codec_layout(codec), fault);
-    return status == TERSE_OK ? match_round(frame, codec, fault) : status;
+    return status == TERSE_OK ? match_pass(frame, codec, fault) : status;
 }
 
 terse_status terse_frame_layout(const terse_frame *frame, terse_layout **out, terse_fault *fault)
@@ -89,13 +89,13 @@ terse_status terse_frame_codec(const terse_frame *frame, const terse_layout *lay
     if (status != TERSE_OK)
         return status;
     terse_codec *codec;
-    status = terse_codec_open(frame->codec, frame->params, layout, options, &codec, fault);
+    status = terse_codec_open(frame->codec, frame->option_bytes, layout, options, &codec, fault);
     if (status != TERSE_OK) {
         if (fault)
-            fault->offset += status == TERSE_BAD_VERSION ? TSI_AT_CODEC : TSI_AT_PARAMS;
+            fault->offset += status == TERSE_BAD_VERSION ? TSI_AT_CODEC : TSI_AT_OPTIONS;
         return status;
     }
-    status = match_round(frame, codec, fault);
+    status = match_pass(frame, codec, fault);
     if (status != TERSE_OK) {
         terse_codec_destroy(codec);
         return status;

@@ -59,7 +59,7 @@ static void view_header(const uint8_t *frame, terse_frame *out)
 {
     *out = (terse_frame){
         .codec = frame[TSI_AT_CODEC],
-        .round = frame[TSI_AT_ROUND],
+        .pass = frame[TSI_AT_PASS],
         .worker = tsi_load_u32(frame + TSI_AT_WORKER),
         .step = tsi_load_u64(frame + TSI_AT_STEP),
         .seed = tsi_load_u64(frame + TSI_AT_SEED),
@@ -69,7 +69,7 @@ static void view_header(const uint8_t *frame, terse_frame *out)
         .layout_len = tsi_load_u32(frame + TSI_AT_LAYOUT_LEN),
         .payload_len = (size_t)tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN),
     };
-    memcpy(out->params, frame + TSI_AT_PARAMS, sizeof out->params);
+    memcpy(out->option_bytes, frame + TSI_AT_OPTIONS, sizeof out->option_bytes);
     out->layout = out->layout_len > 0 ? frame + TSI_AT_LAYOUT : NULL;
     out->payload = frame + TSI_AT_LAYOUT + out->layout_len;
 }

@@ -11,7 +11,7 @@ void tsi_part_seal(const terse_codec *codec, const struct tsi_part *part, size_t
                    uint8_t *frame)
 {
     const size_t body_len = TERSE_FRAME_HEADER_LEN + payload_len;
-    tsi_header_write(codec, part->round, &part->draw, frame);
+    tsi_header_write(codec, part->pass, &part->key, frame);
     frame[TSI_AT_FLAGS] = TSI_FLAG_PART;
     tsi_store_u64(frame + TSI_AT_FIRST, part->first);
     tsi_store_u64(frame + TSI_AT_COUNT, part->count);
@@ -47,7 +47,7 @@ terse_status tsi_part_open(const terse_codec *codec, const struct tsi_part *part
     const terse_status status = tsi_frame_open(frame, cap, TSI_FLAG_PART, &view, &used, fault);
     if (status != TERSE_OK)
         return status;
-    tsi_header_write(codec, part->round, &part->draw, expected);
+    tsi_header_write(codec, part->pass, &part->key, expected);
     expected[TSI_AT_FLAGS] = TSI_FLAG_PART;
     tsi_store_u64(expected + TSI_AT_FIRST, part->first);
     tsi_store_u64(expected + TSI_AT_COUNT, part->count);

@@ -9,10 +9,10 @@
 
 /* What a part is about, beside the codec. */
 struct tsi_part {
-    uint32_t round;
-    terse_draw draw; /* its worker said it */
-    uint64_t first;  /* element of the flat buffer where the bucket starts */
-    uint64_t count;  /* elements that the payload is about */
+    uint32_t pass;
+    terse_rng_key key; /* its worker said it */
+    uint64_t first;    /* element of the flat buffer where the bucket starts */
+    uint64_t count;    /* elements that the payload is about */
 };
 
 /* The payload lies at frame + TERSE_FRAME_HEADER_LEN already. */

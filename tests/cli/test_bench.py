@@ -4,7 +4,7 @@ import unittest
 
 from support import Case, USAGE
 
-PROMISED = {"codec", "level", "threads", "count", "encode_seconds", "decode_seconds",
+PROMISED = {"codec", "kernels", "threads", "count", "encode_seconds", "decode_seconds",
             "encode_over_limit", "decode_over_limit", "payload_bytes", "read_gbps"}
 
 
@@ -34,15 +34,15 @@ class Bench(Case):
                              {(c, n, t) for c in ("sign", "topk:keep=0.01,values=f16")
                               for n in (1000, 2000) for t in (1, 2)})
 
-    def test_levels(self):
-        levels = [level["name"] for level in self.json("info", "--json")["levels"]
-                  if level["supported"]]
+    def test_kernel_sets(self):
+        sets = [one["name"] for one in self.json("info", "--json")["kernel_sets"]
+                  if one["supported"]]
         rows = self.json("bench", "codecs", "--json", "--seconds", "0", "--codec", "sign",
-                         "--count", "1k", "--level", "all")["rows"]
-        self.assertEqual([row["level"] for row in rows], levels)
+                         "--count", "1k", "--kernels", "all")["rows"]
+        self.assertEqual([row["kernels"] for row in rows], sets)
         rows = self.json("bench", "codecs", "--json", "--seconds", "0", "--codec", "sign",
                          "--count", "1k", env={"TERSE_KERNELS": "ref"})["rows"]
-        self.assertEqual([row["level"] for row in rows], ["ref"])
+        self.assertEqual([row["kernels"] for row in rows], ["ref"])
 
     def test_text(self):
         text = self.text("bench", "codecs", "--seconds", "0", "--count", "1k", "--threads", "1",
@@ -67,7 +67,7 @@ class Methods(Case):
         self.assertIn("qadam:kx=0", {row["method"] for row in rows})
         for row in rows:
             self.assertLessEqual({"method", "count", "threads", "step_seconds", "step_over_limit",
-                                  "limit", "station_seconds", "spec"}, set(row))
+                                  "limit", "stage_seconds", "spec"}, set(row))
             self.assertEqual((row["count"], row["threads"]), (4096, 1))
             for key in ("step_seconds", "step_over_limit", "limit_seconds", "payload_bits"):
                 self.assertGreater(row[key], 0, (row["method"], key))
@@ -107,7 +107,7 @@ class Methods(Case):
         for spec, why in (("topk:momentum=0.9", "momentum makes other passes"),
                           ("def:momentum=0", "momentum makes other passes"),
                           ("def:every=4", "every makes other passes"),
-                          ("qsgd:combine=gather", "another station makes other passes"),
+                          ("qsgd:combine=allgather", "another stage makes other passes"),
                           ("codec=topk", "does not know this method")):
             text = self.error("bench", "methods", "--json", "--seconds", "0", "--count", "1k",
                               "--method", spec, expect=USAGE)

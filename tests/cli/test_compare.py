@@ -32,7 +32,7 @@ class Compare(CompareCase):
     def test_table_and_page(self):
         done = self.terse(*self.words("--steps", "8", "--target", "0.1", "--evaluate-every", "2"))
         text = done.stdout.decode()
-        for word in ("method", "accuracy %", "loss", "bytes/step", "times smaller", "seconds",
+        for word in ("method", "accuracy %", "loss", "bytes/step", "compression ratio", "seconds",
                      "s to 10.0 %", "bytes to it", "dense", "signum", "def:ratio=4"):
             self.assertIn(word, text)
         self.assertIn("page: " + self.path("cmp/report.html"), done.stderr.decode())
@@ -51,8 +51,8 @@ class Compare(CompareCase):
         self.assertEqual((dense["method"], signum["method"], ef["method"]),
                          ("dense", "signum", "def:ratio=4"))
         # an embedded vote frame weighs something in 1,450 weights; the ratio is still large
-        self.assertGreater(signum["times_smaller"], 5)
-        self.assertAlmostEqual(dense["times_smaller"], 1, delta=0.1)
+        self.assertGreater(signum["compression_ratio"], 5)
+        self.assertAlmostEqual(dense["compression_ratio"], 1, delta=0.1)
         self.assertIsNone(dense["seconds_to_target"])
         # the same numbers as a training alone
         alone = self.train("--workers", "2", "--steps", "6", "--method", "signum")

@@ -49,7 +49,7 @@ class RoundTrip(Case):
 
     def test_memory_is_added(self):
         self.encode("topk:keep=0.1", "--take", self.path("left.npy"))
-        self.encode("topk:keep=0.1", "--memory", self.path("left.npy"),
+        self.encode("topk:keep=0.1", "--residual", self.path("left.npy"),
                     "--take", self.path("left.npy"), "--step", "1")
         _, second = self.decode()
         _, left = read_npy(self.read("left.npy"))
@@ -62,7 +62,7 @@ class RoundTrip(Case):
         other = self.write("other.npy", npy([1.0]))
         self.assertIn("1 elements, the input 3,000",
                       self.error("encode", self.input, "-o", self.path("f"), "-c", "f32",
-                                 "--memory", other))
+                                 "--residual", other))
 
     def test_seed_step_worker(self):
         plain = self.encode("uniform:bits=4")
@@ -75,7 +75,7 @@ class RoundTrip(Case):
         self.assertEqual((frame["seed"], frame["step"], frame["worker"]),
                          (2**64 - 1, 5, 2**24 - 2))
 
-    def test_threads_and_levels_change_nothing(self):
+    def test_threads_and_kernel_sets_change_nothing(self):
         for spec in SPECS:
             plain = self.encode(spec)
             self.assertEqual(plain, self.encode(spec, "--threads", "2"), spec)
@@ -87,7 +87,7 @@ class RoundTrip(Case):
         done = self.terse("encode", self.input, "-o", self.path("f"), "-c", "sign")
         self.assertRegex(done.stderr.decode(),
                          r"^sign.*: 3,000 elements in \d+ bytes \(375 of payload\), "
-                         r"1 bits per element, [\d.]+ times smaller\n$")
+                         r"1 bits per element, compression ratio [\d.]+\n$")
 
     def test_pipes(self):
         for spec in ("topk:keep=0.1", "low-rank:rank=2"):
@@ -145,9 +145,9 @@ class Inspect(Case):
         for word in ("conv1.weight", "40x75", frame["spec"], "checksum sound", "payload sound"):
             self.assertIn(word, text)
 
-    def test_two_rounds_are_two_frames(self):
+    def test_two_passes_are_two_frames(self):
         frames = self.json("inspect", self.make("low-rank:rank=2"), "--json")["frames"]
-        self.assertEqual([frame["round"] for frame in frames], [0, 1])
+        self.assertEqual([frame["pass"] for frame in frames], [0, 1])
         self.assertEqual({frame["payload"] for frame in frames}, {"sound"})
 
     def test_every_flipped_byte_is_refused(self):
@@ -220,15 +220,15 @@ class OneVector(Case):
         one = self.make("-c", "sign")
         self.assertIn("offset %d: " % len(one), self.refuse(one + b"\0"))
 
-    def test_rounds_of_two_steps(self):
+    def test_passes_of_two_steps(self):
         both = self.make("-c", "low-rank:rank=2")
         other = self.make("-c", "low-rank:rank=2", "--step", "1")
         frames = self.json("inspect", self.path("f"), "--json")["frames"]
         cut = frames[1]["offset"]
         self.assertIn("step 1", self.refuse(both[:cut] + other[cut:]))
-        self.assertIn("round 1", self.refuse(both[cut:]))
-        self.assertIn("ends after round 0", self.refuse(both[:cut]))
-        self.assertIn("round 0", self.refuse(both[:cut] + both[:cut]))
+        self.assertIn("pass 1", self.refuse(both[cut:]))
+        self.assertIn("ends after pass 0", self.refuse(both[:cut]))
+        self.assertIn("pass 0", self.refuse(both[:cut] + both[:cut]))
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Wrong(Case):
             (("bench", "codecs", "--count", "3x"), "--count: '3x'"),
             (("bench", "codecs", "--threads", "0"), "--threads: '0'"),
             (("bench", "codecs", "--seconds", "-1"), "--seconds: '-1'"),
-            (("bench", "codecs", "--level", "sse9", "--count", "1k"), "sse9"),
+            (("bench", "codecs", "--kernels", "sse9", "--count", "1k"), "sse9"),
             (("bench", "codecs", "--codec", "topk:kep=1", "--count", "1k"), "offset"),
         )
         for words, reason in table:

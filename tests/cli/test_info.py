@@ -5,21 +5,21 @@ from support import Case, REFUSED, USAGE
 
 
 class Info(Case):
-    def test_level_in_use_is_a_supported_level(self):
+    def test_kernel_set_in_use_is_a_supported_one(self):
         info = self.json("info", "--json")
-        levels = {level["name"]: level for level in info["levels"]}
-        self.assertTrue(levels[info["level"]]["supported"])
-        self.assertTrue(levels["ref"]["supported"])
-        self.assertEqual(set(info["kernels"].values()) - set(levels), set())
+        sets = {one["name"]: one for one in info["kernel_sets"]}
+        self.assertTrue(sets[info["kernels"]]["supported"])
+        self.assertTrue(sets["ref"]["supported"])
+        self.assertEqual(set(info["kernel_origins"].values()) - set(sets), set())
         self.assertEqual(len(info["cache_bytes"]), 3)
 
-    def test_forced_level(self):
+    def test_forced_kernel_set(self):
         info = self.json("info", "--json", env={"TERSE_KERNELS": "ref"})
-        self.assertEqual(info["level"], "ref")
-        self.assertEqual(set(info["kernels"].values()), {"ref"})
+        self.assertEqual(info["kernels"], "ref")
+        self.assertEqual(set(info["kernel_origins"].values()), {"ref"})
         self.assertEqual(info["environment"]["TERSE_KERNELS"], "ref")
 
-    def test_unknown_level_is_an_error(self):
+    def test_unknown_kernel_set_is_an_error(self):
         for words in (("info",), ("demo",), ("codecs",), ("bench", "codecs"), ("inspect", "x")):
             text = self.error(*words, expect=REFUSED, env={"TERSE_KERNELS": "sse9"})
             self.assertRegex(text, "^terse: TERSE_KERNELS: .*sse9")
@@ -28,7 +28,7 @@ class Info(Case):
     def test_text_names_what_the_json_holds(self):
         info = self.json("info", "--json")
         text = self.text("info")
-        for word in (info["version"], info["build"], info["cpu"], *info["kernels"]):
+        for word in (info["version"], info["build"], info["cpu"], *info["kernel_origins"]):
             self.assertIn(word, text)
 
 
@@ -41,7 +41,7 @@ class Codecs(Case):
         self.assertEqual([codec["name"] for codec in codecs], self.NAMES)
         self.assertEqual([codec["wire_id"] for codec in codecs], list(range(1, 13)))
         for codec in codecs:
-            self.assertEqual(codec["rounds"], 2 if codec["name"] == "low-rank" else 1)
+            self.assertEqual(codec["passes"], 2 if codec["name"] == "low-rank" else 1)
             contradiction = {"contractive", "unbiased"} <= set(codec["traits"])
             self.assertFalse(contradiction and codec["name"] != "f32", codec)
 
@@ -57,13 +57,13 @@ class Codecs(Case):
         for name in self.NAMES:
             self.assertRegex(text, r"(?m)^%s +\d" % name)
 
-    def test_one_shows_parameters(self):
+    def test_one_shows_options(self):
         for codec in self.json("codecs", "--json")["codecs"]:
             text = self.text("codecs", codec["name"])
             self.assertIn(codec["summary"], text)
-            for param in codec["params"]:
+            for option in codec["options"]:
                 for key in ("name", "default", "range", "help"):
-                    self.assertIn(param[key], text)
+                    self.assertIn(option[key], text)
 
     def test_one_takes_a_spec(self):
         codec = self.json("codecs", "topk:keep=0.001", "--json")

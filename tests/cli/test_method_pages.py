@@ -7,7 +7,7 @@ import unittest
 from support import Case
 
 PAGES = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "methods")
-HEADINGS = ["Problem", "Formula", "State", "Bytes", "Parameters", "When it wins", "When it loses",
+HEADINGS = ["Problem", "Formula", "State", "Bytes", "Options", "When it wins", "When it loses",
             "What of the paper we could check and what not"]
 
 
@@ -51,12 +51,12 @@ class Pages(Case):
             for heading in HEADINGS:
                 self.assertTrue(below[heading], (name, heading))
 
-    def test_parameters(self):
+    def test_options(self):
         for name, method in self.methods.items():
-            rows = table(sections(read(name + ".md"))[1]["Parameters"])
+            rows = table(sections(read(name + ".md"))[1]["Options"])
             self.assertEqual(
                 rows, [["`%s`" % p["name"], p["default"], p["range"], p["help"]]
-                       for p in method["params"]], name)
+                       for p in method["options"]], name)
 
     def test_bytes_are_the_row_s(self):
         for name, method in self.methods.items():
@@ -67,7 +67,7 @@ class Pages(Case):
         for name, method in self.methods.items():
             state = " ".join(sections(read(name + ".md"))[1]["State"].split())
             for unit in ("units of weights", "units of gradients"):
-                self.assertEqual(unit in method["stations"]["memory"], unit in state, (name, unit))
+                self.assertEqual(unit in method["stages"]["feedback"], unit in state, (name, unit))
 
     def test_citations_are_the_row_s(self):
         for name, method in self.methods.items():
@@ -80,11 +80,11 @@ class Pages(Case):
         self.assertEqual([row[0] for row in rows],
                          ["[%s](%s.md)" % (name, name) for name in self.methods])
         for row, method in zip(rows, self.methods.values()):
-            stations = method["stations"]
+            stages = method["stages"]
             self.assertEqual([row[1], row[2], row[4], row[7]],
-                             [stations[key] for key in ("point", "direction", "codec", "update")])
-            self.assertEqual(row[3].split(" ")[0], re.split("[,:;]", stations["memory"])[0])
-            self.assertEqual(row[5], re.split("[ ,;(]", stations["combine"])[0])
+                             [stages[key] for key in ("point", "direction", "codec", "update")])
+            self.assertEqual(row[3].split(" ")[0], re.split("[,:;]", stages["feedback"])[0])
+            self.assertEqual(row[5], re.split("[ ,;(]", stages["combine"])[0])
 
     def test_links(self):
         for name in os.listdir(PAGES):

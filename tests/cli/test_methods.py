@@ -3,7 +3,7 @@ import unittest
 
 from support import Case, USAGE
 
-STATIONS = {"point", "direction", "memory", "codec", "combine", "update"}
+STAGES = {"point", "direction", "feedback", "codec", "combine", "update"}
 COUNT = 1000 * 1000
 
 # Payload bits of an element, and how many payloads K workers say; headers come on top.
@@ -20,11 +20,11 @@ class Methods(Case):
         for name, method in listed.items():
             self.assertRegex(text, r"(?m)^%s " % name)
             self.assertIn(method["summary"], text)
-            self.assertEqual(set(method["stations"]), STATIONS)
+            self.assertEqual(set(method["stages"]), STAGES)
             for key in ("formula", "bytes", "citation", "verified"):
                 self.assertTrue(method[key], (name, key))
-            for param in method["params"]:
-                self.assertIn("%s=" % param["name"], method["spec"])
+            for option in method["options"]:
+                self.assertIn("%s=" % option["name"], method["spec"])
         for name, bits in BITS.items():
             self.check_bytes(name, bits, listed[name]["measured"])
 
@@ -33,10 +33,10 @@ class Methods(Case):
         self.assertEqual([at["workers"] for at in measured], [2, 8])
         for at in measured:
             expected = 2 * (at["workers"] - 1) / at["workers"] * COUNT * bits / 8
-            self.assertGreaterEqual(at["said_bytes"], 0.999 * expected, (name, at))
-            self.assertLessEqual(at["said_bytes"], 1.01 * expected + 2000 * at["workers"],
+            self.assertGreaterEqual(at["bytes_sent"], 0.999 * expected, (name, at))
+            self.assertLessEqual(at["bytes_sent"], 1.01 * expected + 2000 * at["workers"],
                                  (name, at))
-            self.assertAlmostEqual(at["times_smaller"] * at["said_bytes"], at["dense_bytes"],
+            self.assertAlmostEqual(at["compression_ratio"] * at["bytes_sent"], at["dense_bytes"],
                                    delta=1)
 
     def test_one_says_everything(self):
@@ -44,21 +44,21 @@ class Methods(Case):
         text = self.text("methods", "regtopk")
         for line in (*one["formula"].splitlines(), one["bytes"], one["spec"], one["exchange"]):
             self.assertIn(line, text)
-        for param in one["params"]:
-            self.assertRegex(text, r"(?m)^  %s +%s " % (param["name"], param["default"]))
+        for option in one["options"]:
+            self.assertRegex(text, r"(?m)^  %s +%s " % (option["name"], option["default"]))
         for at in one["measured"]:
             self.assertRegex(text, r"(?m)^ +%d +[\d,]+ +[\d,]+ +[\d.]+$" % at["workers"])
 
     def test_gather_grows_with_workers(self):
         measured = self.json("methods", "topk", "--json")["measured"]
-        said = {at["workers"]: at["said_bytes"] for at in measured}
+        said = {at["workers"]: at["bytes_sent"] for at in measured}
         self.assertEqual(sorted(said), [2, 4, 8, 16])
         for workers in (4, 8, 16):
             self.assertAlmostEqual(said[workers] / said[2], workers - 1, delta=0.01 * workers)
 
     def test_values_of_a_spec_count(self):
         def said(spec):
-            return self.json("methods", spec, "--json")["measured"][0]["said_bytes"]
+            return self.json("methods", spec, "--json")["measured"][0]["bytes_sent"]
         self.assertAlmostEqual(said("def:ratio=256") / said("def:ratio=64"), 0.25, delta=0.02)
         self.assertLess(said("qsgd:bits=2"), said("qsgd:bits=8") / 3.9)
         # what is counted is an exchange: local steps and dense ones are left out
@@ -66,7 +66,7 @@ class Methods(Case):
         self.assertIn("every 8 steps", self.text("methods", "def:every=8"))
 
     def test_composed(self):
-        spec = "direction=momentum,memory=residual,codec=topk:keep=0.01,values=f16"
+        spec = "direction=momentum,feedback=residual,codec=topk:keep=0.01,values=f16"
         one = self.json("methods", spec, "--json")
         self.assertEqual(one["name"], "composed")
         self.assertIn("codec=topk:keep=0.01,values=f16", one["exchange"])
@@ -98,7 +98,7 @@ class Wrong(Case):
         for spec, why in (("signum:every=4", "cannot stand for several steps"),
                           ("qadam:every=2", "moments"),
                           ("regtopk:combine=shard", "would look cancelled"),
-                          ("memory=residual,codec=uniform:bits=4", "grow without bound"),
+                          ("feedback=residual,codec=uniform:bits=4", "grow without bound"),
                           ("direction=momentum", "needs codec=SPEC")):
             self.assertIn(why, self.wrong(spec), spec)
 

@@ -35,7 +35,7 @@ class Words(TrainCase):
                              ("lr", ("-1", "nan", "1e9")), ("seed", ("-1", "9007199254740993")),
                              ("target", ("-0.1", "1.5")), ("checkpoint-every", ("0",)),
                              ("evaluate-every", ("0",)), ("threads", ("0", "257")),
-                             ("codec-threads", ("0",)), ("deadline", ("0",)),
+                             ("codec-threads", ("0",)), ("timeout", ("0",)),
                              ("live", ("65536", "-1"))):
             for value in values:
                 with self.subTest(name=name, value=value):

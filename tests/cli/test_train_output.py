@@ -12,7 +12,7 @@ from support import TERSE
 from training import TrainCase
 
 KEYS = {"method", "model", "data", "workers", "steps", "loss", "accuracy", "bytes_sent",
-        "bytes_dense", "weights_hash", "seconds", "examples_per_second"}
+        "dense_bytes", "weights_hash", "seconds", "examples_per_second"}
 
 
 def read_terminal(words, env=None):
@@ -52,10 +52,10 @@ class Printed(TrainCase):
         self.assertTrue(result["method"].startswith("def:ratio=4"))
         self.assertRegex(result["weights_hash"], r"^0x[0-9a-f]{16}$")
         self.assertTrue(0 <= result["accuracy"] <= 1)
-        self.assertGreater(result["bytes_dense"], 2 * result["bytes_sent"])
+        self.assertGreater(result["dense_bytes"], 2 * result["bytes_sent"])
         self.assertGreater(result["examples_per_second"], 0)
         # 2(K-1)/K times four bytes an element
-        self.assertAlmostEqual(result["bytes_dense"], 5 * 4 * result["parameters"] * 4 / 3, delta=5)
+        self.assertAlmostEqual(result["dense_bytes"], 5 * 4 * result["parameters"] * 4 / 3, delta=5)
 
     def test_numbers_have_no_accuracy(self):
         result = self.json("train", "--data", "regression", "--steps", "3", "--json", "-q")
@@ -65,7 +65,7 @@ class Printed(TrainCase):
         done = self.terse("train", *self.small, "--steps", "3", "--workers", "2", "-q")
         self.assertEqual(done.stderr, b"")
         text = done.stdout.decode()
-        for word in ("logistic on idx:", "finished", "test accuracy", "times smaller than dense",
+        for word in ("logistic on idx:", "finished", "test accuracy", "compression ratio",
                      "examples/s", "weights hash"):
             self.assertIn(word, text)
 
@@ -124,7 +124,7 @@ class Folder(TrainCase):
         self.assertIn("keep=0.05", about["spec"])
         self.assertRegex(about["terse"], r"^\d+\.\d+\.\d+$")
         self.assertRegex(about["libraries"], r"^oneDNN 2\.\d+\.\d+, OpenBLAS \d")
-        self.assertIn(about["cpu_level"], ("ref", "avx2", "avx512", "neon"))
+        self.assertIn(about["kernels"], ("ref", "avx2", "avx512", "neon"))
         self.assertTrue(about["command"].startswith("terse train --data idx:"))
         self.assertEqual([t["count"] for t in about["tensors"]], [1440, 10])
 
@@ -138,7 +138,7 @@ class Folder(TrainCase):
             self.assertTrue(0 < line["phi_gradient"] <= 1)
             self.assertTrue(0 < line["phi_noise"] <= 1)
         self.assertEqual(evaluations[-1]["loss"], self.result["loss"])
-        self.assertEqual(evaluations[-1]["bytes_said_total"], self.result["bytes_sent"])
+        self.assertEqual(evaluations[-1]["bytes_sent_total"], self.result["bytes_sent"])
         self.assertEqual(lines[-1]["weights_hash"], self.result["weights_hash"])
         self.assert_monotone("a/run")
 

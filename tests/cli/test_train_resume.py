@@ -10,7 +10,7 @@ class Workers(TrainCase):
     def memories(self, path):
         """The sum of all workers' error memories, and how many there are."""
         _, _, blobs = read_checkpoint(path)
-        found = [floats(data) for (name, _), data in blobs.items() if name == "memory"]
+        found = [floats(data) for (name, _), data in blobs.items() if name == "residual"]
         return [sum(column) for column in zip(*found)], len(found)
 
     def test_another_number_of_workers_keeps_the_sum(self):

@@ -51,7 +51,7 @@ class Same(TrainCase):
                 rest = self.train("--resume", self.path(name))
                 self.assert_monotone(name)
                 for key in ("weights_hash", "steps", "loss", "accuracy", "bytes_sent",
-                            "bytes_dense"):
+                            "dense_bytes"):
                     self.assertEqual(rest[key], whole[key], key)
 
     def test_batch_norm_is_kept_too(self):

@@ -19,20 +19,20 @@ static void steps_do_not_allocate(void **unused)
         float *const out = test_floats(count);
         uint8_t *payload[2] = {NULL, NULL};
         struct test_random random = {test_seed()};
-        for (uint32_t round = 0; round < about.rounds; round++)
-            payload[round] = test_alloc(terse_codec_payload_bound(codec, round));
+        for (uint32_t pass = 0; pass < about.passes; pass++)
+            payload[pass] = test_alloc(terse_codec_payload_bound(codec, pass));
         long before = 0;
         for (uint64_t step = 0; step < 4; step++) {
-            const terse_draw draw = {.step = step};
+            const terse_rng_key key = {.step = step};
             test_fill(&random, (enum test_kind)step, memory, count);
             if (step == 1)
                 before = test_allocations();
-            for (uint32_t round = 0; round < about.rounds; round++) {
-                const size_t bound = terse_codec_payload_bound(codec, round);
+            for (uint32_t pass = 0; pass < about.passes; pass++) {
+                const size_t bound = terse_codec_payload_bound(codec, pass);
                 size_t len = 0;
-                if (terse_codec_encode_take(codec, round, &draw, memory, payload[round], bound,
+                if (terse_codec_encode_take(codec, pass, &key, memory, payload[pass], bound,
                                             &len) != TERSE_OK ||
-                    terse_codec_decode_add(codec, round, &draw, payload[round], len, out, NULL) !=
+                    terse_codec_decode_add(codec, pass, &key, payload[pass], len, out, NULL) !=
                         TERSE_OK)
                     fail_msg("%s failed", about.name);
             }

@@ -21,8 +21,8 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"topkk", 0, "no codec 'topkk'; did you mean 'topk'?"},
         {"", 0, "no codec ''"},
         {"zzzzzzzzzz", 0, "no codec 'zzzzzzzzzz'"},
-        {"topk:kep=0.1", 5, "no parameter 'kep'; did you mean 'keep'?"},
-        {"topk:colour=1", 5, "no parameter 'colour'; there is: keep, values"},
+        {"topk:kep=0.1", 5, "no option 'kep'; did you mean 'keep'?"},
+        {"topk:colour=1", 5, "no option 'colour'; there is: keep, values"},
         {"foo", 0, "no codec 'foo'"},
         {"topk:keep=2", 10, "keep is in 1e-9..1, not 2"},
         {"topk:keep=x", 10, "keep is a number, not 'x'"},
@@ -35,7 +35,7 @@ static void wrong_specs_say_where_and_what(void **unused)
         {"topk:values=f64", 12, "values is f32|f16, not 'f64'"},
         {"uniform:bits=4.5", 13, "bits is a whole number in 2..16, not 4.5"},
         {"uniform:bits=17", 13, "bits is a whole number in 2..16, not 17"},
-        {"f32:x=1", 4, "there are no parameters, so no 'x'"},
+        {"f32:x=1", 4, "there are no options, so no 'x'"},
     };
     terse_layout *layout = layout_of(10);
     (void)unused;
@@ -89,28 +89,28 @@ static void bad_calls_are_refused(void **unused)
     float floats[10] = {0};
     uint8_t payload[40];
     size_t len = 99;
-    const terse_draw draw = {0};
-    const terse_draw far = {.worker = 0xffffffu};
+    const terse_rng_key key = {0};
+    const terse_rng_key far = {.worker = 0xffffffu};
     const terse_codec_options many = {.threads = 5000};
     (void)unused;
     assert_int_equal(terse_codec_create(NULL, layout, NULL, &codec, NULL), TERSE_BAD_ARGUMENT);
     assert_int_equal(terse_codec_create("f32", NULL, NULL, &codec, NULL), TERSE_BAD_ARGUMENT);
     assert_int_equal(terse_codec_create("f32", layout, &many, &codec, NULL), TERSE_BAD_ARGUMENT);
     assert_int_equal(terse_codec_create("f32", layout, NULL, &codec, NULL), TERSE_OK);
-    assert_int_equal(terse_codec_encode(codec, 0, &draw, floats, payload, 39, &len),
+    assert_int_equal(terse_codec_encode(codec, 0, &key, floats, payload, 39, &len),
                      TERSE_TOO_SMALL);
-    assert_int_equal(terse_codec_encode(codec, 1, &draw, floats, payload, 40, &len),
+    assert_int_equal(terse_codec_encode(codec, 1, &key, floats, payload, 40, &len),
                      TERSE_BAD_ARGUMENT);
     assert_int_equal(terse_codec_encode(codec, 0, NULL, floats, payload, 40, &len),
                      TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_encode(codec, 0, &draw, NULL, payload, 40, &len),
+    assert_int_equal(terse_codec_encode(codec, 0, &key, NULL, payload, 40, &len),
                      TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_encode(codec, 0, &draw, floats, NULL, 40, &len),
+    assert_int_equal(terse_codec_encode(codec, 0, &key, floats, NULL, 40, &len),
                      TERSE_BAD_ARGUMENT);
     assert_int_equal(terse_codec_encode(codec, 0, &far, floats, payload, 40, &len),
                      TERSE_BAD_ARGUMENT);
     assert_int_equal(len, 99);
-    assert_int_equal(terse_codec_encode(codec, 0, &draw, floats, payload, 40, &len), TERSE_OK);
+    assert_int_equal(terse_codec_encode(codec, 0, &key, floats, payload, 40, &len), TERSE_OK);
     assert_int_equal(len, 40);
     terse_codec_destroy(codec);
     terse_layout_destroy(layout);
@@ -119,17 +119,17 @@ static void bad_calls_are_refused(void **unused)
 static void layouts_without_elements_work(void **unused)
 {
     terse_codec_about about;
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     (void)unused;
     for (uint32_t i = 0; terse_codec_list(i, &about) == TERSE_OK; i++) {
         terse_layout *layout = layout_of(0);
         terse_codec *codec = NULL;
         assert_int_equal(terse_codec_create(about.name, layout, NULL, &codec, NULL), TERSE_OK);
-        for (uint32_t round = 0; round < about.rounds; round++) {
+        for (uint32_t pass = 0; pass < about.passes; pass++) {
             size_t len = 99;
-            assert_int_equal(terse_codec_encode(codec, round, &draw, NULL, NULL, 0, &len), 0);
+            assert_int_equal(terse_codec_encode(codec, pass, &key, NULL, NULL, 0, &len), 0);
             assert_int_equal(len, 0);
-            assert_int_equal(terse_codec_decode_add(codec, round, &draw, NULL, 0, NULL, NULL), 0);
+            assert_int_equal(terse_codec_decode_add(codec, pass, &key, NULL, 0, NULL, NULL), 0);
         }
         terse_codec_destroy(codec);
         terse_layout_destroy(layout);

@@ -57,13 +57,13 @@ static void scene_free(struct scene *scene)
 /* Every worker says numbers of its own. */
 static void say(struct scene *scene, struct test_random *random, enum test_kind kind)
 {
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     float *const in = test_floats(scene->count);
     for (uint32_t r = 0; r < scene->workers; r++) {
         size_t len = 0;
         test_fill(random, kind, in, scene->count);
         assert_int_equal(
-            terse_codec_encode(scene->codec, 0, &draw, in, scene->payload[r], scene->bound, &len),
+            terse_codec_encode(scene->codec, 0, &key, in, scene->payload[r], scene->bound, &len),
             TERSE_OK);
         scene->merged.voice[r] = (struct tsi_voice){scene->payload[r], len};
     }
@@ -83,10 +83,10 @@ static void write_down(void *context, uint64_t base, const uint32_t *index, cons
 
 static terse_status merge(struct scene *scene, int32_t *blamed)
 {
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     terse_fault fault = {0};
     const terse_status status =
-        tsi_merge(&scene->merged, scene->codec, &draw, scene->workers, blamed, &fault);
+        tsi_merge(&scene->merged, scene->codec, &key, scene->workers, blamed, &fault);
     for (size_t i = 0; i < scene->count; i++)
         scene->listed[i] = NAN;
     if (status == TERSE_OK)
@@ -98,11 +98,11 @@ static terse_status merge(struct scene *scene, int32_t *blamed)
 /* The first failure, and who is to blame. */
 static terse_status decode(struct scene *scene, int32_t *blamed)
 {
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     memset(scene->sum, 0, scene->count * sizeof(float));
     for (uint32_t r = 0; r < scene->workers; r++) {
         const struct tsi_voice *const voice = &scene->merged.voice[r];
-        const terse_status status = terse_codec_decode_add(scene->codec, 0, &draw, voice->payload,
+        const terse_status status = terse_codec_decode_add(scene->codec, 0, &key, voice->payload,
                                                            voice->len, scene->sum, NULL);
         *blamed = (int32_t)r;
         if (status != TERSE_OK)
@@ -177,7 +177,7 @@ static void damage_is_refused_as_decoding_refuses_it(void **unused)
 
 static void a_sum_that_overflows_is_nobodys_fault(void **unused)
 {
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     struct scene scene = scene_new("topk:keep=0.01", 2);
     float *const in = test_floats(scene.count);
     int32_t blamed = 0;
@@ -186,7 +186,7 @@ static void a_sum_that_overflows_is_nobodys_fault(void **unused)
     for (uint32_t r = 0; r < 2; r++) {
         size_t len = 0;
         assert_int_equal(
-            terse_codec_encode(scene.codec, 0, &draw, in, scene.payload[r], scene.bound, &len), 0);
+            terse_codec_encode(scene.codec, 0, &key, in, scene.payload[r], scene.bound, &len), 0);
         scene.merged.voice[r] = (struct tsi_voice){scene.payload[r], len};
     }
     assert_int_equal(merge(&scene, &blamed), TERSE_OUT_OF_RANGE);

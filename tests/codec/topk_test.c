@@ -35,7 +35,7 @@ static void check(const float *in, size_t count, double keep, const uint64_t *pa
     terse_layout *layout = NULL;
     terse_codec *codec = NULL;
     const terse_codec_options options = {.threads = 2};
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     size_t len = 0;
     (void)snprintf(spec, sizeof spec, "topk:keep=%.17g", keep);
     assert_int_equal(terse_layout_vector(count, &layout), TERSE_OK);
@@ -54,9 +54,9 @@ static void check(const float *in, size_t count, double keep, const uint64_t *pa
             truth[patched[p]].score = bits;
     }
     qsort(truth, count, sizeof *truth, better);
-    assert_int_equal(terse_codec_patch(codec, patched, score, patch_count), TERSE_OK);
-    assert_int_equal(terse_codec_encode_take(codec, 0, &draw, memory, payload, bound, &len), 0);
-    assert_int_equal(terse_codec_decode_add(codec, 0, &draw, payload, len, said, NULL), 0);
+    assert_int_equal(terse_codec_set_scores(codec, patched, score, patch_count), TERSE_OK);
+    assert_int_equal(terse_codec_encode_take(codec, 0, &key, memory, payload, bound, &len), 0);
+    assert_int_equal(terse_codec_decode_add(codec, 0, &key, payload, len, said, NULL), 0);
 
     size_t k = (size_t)(keep * (double)count + 1e-6);
     k = k == 0 ? 1 : k;
@@ -162,12 +162,12 @@ static void bad_patches_are_refused(void **unused)
     const float score[] = {1, 1};
     const float wrong[] = {NAN};
     const float negative[] = {-1};
-    assert_int_equal(terse_codec_patch(topk, index, score, 2), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_patch(topk, past, score, 1), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_patch(topk, index, wrong, 1), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_patch(topk, index, negative, 1), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_patch(sign, index, score, 1), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_codec_patch(topk, index, score, 1), TERSE_OK);
+    assert_int_equal(terse_codec_set_scores(topk, index, score, 2), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_codec_set_scores(topk, past, score, 1), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_codec_set_scores(topk, index, wrong, 1), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_codec_set_scores(topk, index, negative, 1), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_codec_set_scores(sign, index, score, 1), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_codec_set_scores(topk, index, score, 1), TERSE_OK);
     terse_codec_destroy(topk);
     terse_codec_destroy(sign);
     terse_layout_destroy(layout);

@@ -6,7 +6,7 @@
 #include "support/support.h"
 
 /* C(in) of a one-tensor codec at (seed, step, worker); `memory` takes, may be NULL. */
-static void compress(const char *spec, const float *in, size_t count, const terse_draw *draw,
+static void compress(const char *spec, const float *in, size_t count, const terse_rng_key *key,
                      float *said, float *memory)
 {
     terse_layout *layout = NULL;
@@ -19,8 +19,8 @@ static void compress(const char *spec, const float *in, size_t count, const ters
     float *const given = test_floats(count);
     memcpy(given, in, count * sizeof *in);
     memset(said, 0, count * sizeof *said);
-    assert_int_equal(terse_codec_encode_take(codec, 0, draw, given, payload, bound, &len), 0);
-    assert_int_equal(terse_codec_decode_add(codec, 0, draw, payload, len, said, NULL), 0);
+    assert_int_equal(terse_codec_encode_take(codec, 0, key, given, payload, bound, &len), 0);
+    assert_int_equal(terse_codec_decode_add(codec, 0, key, payload, len, said, NULL), 0);
     if (memory)
         memcpy(memory, given, count * sizeof *given);
     free(given);
@@ -29,7 +29,7 @@ static void compress(const char *spec, const float *in, size_t count, const ters
     terse_layout_destroy(layout);
 }
 
-static const terse_draw origin = {0};
+static const terse_rng_key origin = {0};
 
 /* Quantized Adam's golden step: k=2, u=[.8,-.32,.11,.05]. */
 static void log_grid_golden_step(void **unused)
@@ -142,8 +142,8 @@ static void uniform_grid_variance_is_the_formula(void **unused)
                 expected += (norm / s) * (norm / s) * (r - floor(r)) * (1 - (r - floor(r)));
             }
             for (uint64_t step = 0; step < DRAWS; step++) {
-                const terse_draw draw = {.seed = test_seed(), .step = step};
-                compress(spec, in, COUNT, &draw, said, NULL);
+                const terse_rng_key key = {.seed = test_seed(), .step = step};
+                compress(spec, in, COUNT, &key, said, NULL);
                 for (size_t i = 0; i < COUNT; i++)
                     measured += ((double)said[i] - (double)in[i]) *
                                 ((double)said[i] - (double)in[i]) / DRAWS;
@@ -197,7 +197,7 @@ static void draws_are_keyed(void **unused)
     float in[COUNT];
     float said[4][COUNT];
     struct test_random random = {test_seed()};
-    const terse_draw draws[] = {
+    const terse_rng_key keys[] = {
         {.seed = 1, .step = 5, .worker = 0},
         {.seed = 1, .step = 5, .worker = 0},
         {.seed = 1, .step = 5, .worker = 1},
@@ -205,7 +205,7 @@ static void draws_are_keyed(void **unused)
     (void)unused;
     test_fill(&random, TEST_NORMAL, in, COUNT);
     for (size_t i = 0; i < 4; i++)
-        compress("uniform:bits=3", in, COUNT, &draws[i], said[i], NULL);
+        compress("uniform:bits=3", in, COUNT, &keys[i], said[i], NULL);
     assert_true(test_same_bits(said[0], said[1], COUNT));
     assert_false(test_same_bits(said[0], said[2], COUNT));
     assert_false(test_same_bits(said[0], said[3], COUNT));
@@ -225,11 +225,11 @@ static void random_blocks_cover_evenly(void **unused)
     for (size_t i = 0; i < COUNT; i++)
         in[i] = (float)(i + 1);
     for (uint64_t step = 0; step < STEPS; step++) {
-        const terse_draw draw = {.seed = test_seed(), .step = step, .worker = 0};
-        const terse_draw next = {.seed = test_seed(), .step = step, .worker = 1};
+        const terse_rng_key key = {.seed = test_seed(), .step = step, .worker = 0};
+        const terse_rng_key next = {.seed = test_seed(), .step = step, .worker = 1};
         size_t size = 0;
         size_t starts = 0;
-        compress("block:ratio=7.1", in, COUNT, &draw, said, NULL);
+        compress("block:ratio=7.1", in, COUNT, &key, said, NULL);
         if (step < 50) {
             compress("block:ratio=7.1", in, COUNT, &next, other, NULL);
             assert_true(test_same_bits(said, other, COUNT));
@@ -308,12 +308,12 @@ static void low_rank_finds_a_matrix_of_that_rank(void **unused)
     double given = 0;
     memcpy(memory, matrix, sizeof memory);
     memset(said, 0, sizeof said);
-    for (uint32_t round = 0; round < 2; round++) {
+    for (uint32_t pass = 0; pass < 2; pass++) {
         size_t len;
         assert_int_equal(
-            terse_codec_encode_take(codec, round, &origin, memory, payload, sizeof payload, &len),
+            terse_codec_encode_take(codec, pass, &origin, memory, payload, sizeof payload, &len),
             TERSE_OK);
-        assert_int_equal(terse_codec_decode_add(codec, round, &origin, payload, len, said, NULL),
+        assert_int_equal(terse_codec_decode_add(codec, pass, &origin, payload, len, said, NULL),
                          TERSE_OK);
     }
     for (size_t i = 0; i < (size_t)ROWS * COLS; i++) {
@@ -328,8 +328,8 @@ static void low_rank_finds_a_matrix_of_that_rank(void **unused)
     terse_layout_destroy(layout);
 }
 
-/* The second round needs the aggregate of the first. */
-static void low_rank_rounds_come_in_order(void **unused)
+/* The second pass needs the aggregate of the first. */
+static void low_rank_passes_come_in_order(void **unused)
 {
     float matrix[20 * 20] = {1};
     uint8_t payload[4 * 4 * 20];
@@ -405,7 +405,7 @@ int main(void)
         cmocka_unit_test(scaled_sign_says_the_mean_magnitude),
         cmocka_unit_test(zeros_get_the_sign_asked_for),
         cmocka_unit_test(low_rank_finds_a_matrix_of_that_rank),
-        cmocka_unit_test(low_rank_rounds_come_in_order),
+        cmocka_unit_test(low_rank_passes_come_in_order),
         cmocka_unit_test(too_large_for_the_format_is_a_status),
     };
     return cmocka_run_group_tests_name("values", tests, NULL, NULL);

@@ -47,14 +47,14 @@ struct bench {
     terse_codec *codec;
     terse_codec_about about;
     size_t count;
-    uint8_t *payload[2]; /* by round */
+    uint8_t *payload[2]; /* by pass */
     size_t len[2];
     float *in;
     float *memory;
     float *said;
 };
 
-static const terse_draw draw = {.seed = 7, .step = 3, .worker = 2};
+static const terse_rng_key key = {.seed = 7, .step = 3, .worker = 2};
 
 static struct bench bench_new(const char *spec, uint32_t threads)
 {
@@ -65,8 +65,8 @@ static struct bench bench_new(const char *spec, uint32_t threads)
         fail_msg("%s: %s", spec, fault.text);
     terse_codec_describe(b.codec, &b.about);
     b.count = (size_t)terse_layout_count(b.layout);
-    for (uint32_t round = 0; round < b.about.rounds; round++)
-        b.payload[round] = test_alloc(terse_codec_payload_bound(b.codec, round));
+    for (uint32_t pass = 0; pass < b.about.passes; pass++)
+        b.payload[pass] = test_alloc(terse_codec_payload_bound(b.codec, pass));
     b.in = test_floats(b.count);
     b.memory = test_floats(b.count);
     b.said = test_floats(b.count);
@@ -84,21 +84,21 @@ static void bench_free(struct bench *b)
     free(b->said);
 }
 
-/* Says `memory` (taking) and hears it into `said`, all rounds, as a group of one worker. */
+/* Says `memory` (taking) and hears it into `said`, all passes, as a group of one worker. */
 static void speak(struct bench *b)
 {
     terse_fault fault = {0};
     memset(b->said, 0, b->count * sizeof *b->said);
-    for (uint32_t round = 0; round < b->about.rounds; round++) {
-        const size_t bound = terse_codec_payload_bound(b->codec, round);
-        assert_int_equal(terse_codec_encode_take(b->codec, round, &draw, b->memory,
-                                                 b->payload[round], bound, &b->len[round]),
+    for (uint32_t pass = 0; pass < b->about.passes; pass++) {
+        const size_t bound = terse_codec_payload_bound(b->codec, pass);
+        assert_int_equal(terse_codec_encode_take(b->codec, pass, &key, b->memory, b->payload[pass],
+                                                 bound, &b->len[pass]),
                          TERSE_OK);
-        assert_true(b->len[round] <= bound);
+        assert_true(b->len[pass] <= bound);
         if (b->about.traits & TERSE_CODEC_FIXED_LEN)
-            assert_int_equal(b->len[round], bound);
-        if (terse_codec_decode_add(b->codec, round, &draw, b->payload[round], b->len[round],
-                                   b->said, &fault) != TERSE_OK)
+            assert_int_equal(b->len[pass], bound);
+        if (terse_codec_decode_add(b->codec, pass, &key, b->payload[pass], b->len[pass], b->said,
+                                   &fault) != TERSE_OK)
             fail_msg("%s: own payload refused at %llu: %s", terse_codec_spec(b->codec),
                      (unsigned long long)fault.offset, fault.text);
     }
@@ -182,16 +182,15 @@ static void encode_says_what_encode_take_says(void **unused)
         fill(&taking, TEST_HEAVY, s);
         fill(&saying, TEST_HEAVY, s);
         speak(&taking);
-        for (uint32_t round = 0; round < saying.about.rounds; round++) {
-            const size_t bound = terse_codec_payload_bound(saying.codec, round);
-            assert_int_equal(terse_codec_encode(saying.codec, round, &draw, saying.in,
-                                                saying.payload[round], bound, &saying.len[round]),
+        for (uint32_t pass = 0; pass < saying.about.passes; pass++) {
+            const size_t bound = terse_codec_payload_bound(saying.codec, pass);
+            assert_int_equal(terse_codec_encode(saying.codec, pass, &key, saying.in,
+                                                saying.payload[pass], bound, &saying.len[pass]),
                              TERSE_OK);
-            assert_int_equal(saying.len[round], taking.len[round]);
-            assert_memory_equal(saying.payload[round], taking.payload[round], taking.len[round]);
-            assert_int_equal(terse_codec_decode_add(saying.codec, round, &draw,
-                                                    saying.payload[round], saying.len[round],
-                                                    saying.said, NULL),
+            assert_int_equal(saying.len[pass], taking.len[pass]);
+            assert_memory_equal(saying.payload[pass], taking.payload[pass], taking.len[pass]);
+            assert_int_equal(terse_codec_decode_add(saying.codec, pass, &key, saying.payload[pass],
+                                                    saying.len[pass], saying.said, NULL),
                              TERSE_OK);
         }
         assert_true(test_same_bits(saying.in, saying.memory, saying.count));
@@ -200,30 +199,30 @@ static void encode_says_what_encode_take_says(void **unused)
     }
 }
 
-/* Same bytes, same residual, same decode: whatever the threads and whatever the kernel level. */
-static void threads_and_levels_change_nothing(void **unused)
+/* Same bytes, same residual, same decode: whatever the threads and whatever the kernel set. */
+static void threads_and_kernel_sets_change_nothing(void **unused)
 {
     (void)unused;
     for (size_t s = 0; s < SPECS; s++) {
         for (enum test_kind kind = 0; kind < TEST_KINDS; kind++) {
-            assert_int_equal(terse_level_set("ref", NULL), TERSE_OK);
+            assert_int_equal(terse_kernel_set_select("ref", NULL), TERSE_OK);
             struct bench ref = bench_new(specs[s], 1);
             fill(&ref, kind, s);
             speak(&ref);
-            terse_level_about level;
-            for (uint32_t l = 0; terse_level_list(l, &level) == TERSE_OK; l++) {
-                if (!level.supported)
+            terse_kernel_set_about set;
+            for (uint32_t l = 0; terse_kernel_set_list(l, &set) == TERSE_OK; l++) {
+                if (!set.supported)
                     continue;
-                assert_int_equal(terse_level_set(level.name, NULL), TERSE_OK);
+                assert_int_equal(terse_kernel_set_select(set.name, NULL), TERSE_OK);
                 for (uint32_t threads = 1; threads <= 3; threads++) {
                     struct bench b = bench_new(specs[s], threads);
                     fill(&b, kind, s);
                     speak(&b);
-                    for (uint32_t round = 0; round < b.about.rounds; round++) {
-                        assert_int_equal(b.len[round], ref.len[round]);
-                        if (memcmp(b.payload[round], ref.payload[round], b.len[round]) != 0)
-                            fail_msg("%s, %s, level %s, %u threads: other bytes", specs[s],
-                                     test_kind_names[kind], level.name, threads);
+                    for (uint32_t pass = 0; pass < b.about.passes; pass++) {
+                        assert_int_equal(b.len[pass], ref.len[pass]);
+                        if (memcmp(b.payload[pass], ref.payload[pass], b.len[pass]) != 0)
+                            fail_msg("%s, %s, set %s, %u threads: other bytes", specs[s],
+                                     test_kind_names[kind], set.name, threads);
                     }
                     assert_true(test_same_bits(b.memory, ref.memory, b.count));
                     assert_true(test_same_bits(b.said, ref.said, b.count));
@@ -233,7 +232,7 @@ static void threads_and_levels_change_nothing(void **unused)
             bench_free(&ref);
         }
     }
-    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
 }
 
 /* Contractive: |x - C(x)| <= |x| for every input, and strictly on average over steps with memory:
@@ -281,7 +280,7 @@ static void unbiased_codecs_are_right_on_average(void **unused)
         double squares[COUNT] = {0};
         test_fill(&random, TEST_NORMAL, in, COUNT);
         for (uint64_t step = 0; about.traits & TERSE_CODEC_UNBIASED && step < DRAWS; step++) {
-            const terse_draw here = {.seed = test_seed(), .step = step};
+            const terse_rng_key here = {.seed = test_seed(), .step = step};
             float said[COUNT] = {0};
             size_t len;
             assert_int_equal(terse_codec_encode(codec, 0, &here, in, payload, bound, &len), 0);
@@ -323,14 +322,14 @@ static void additive_payloads_add_up(void **unused)
             const size_t bound = terse_codec_payload_bound(a.codec, 0);
             struct bench *const all[] = {&a, &b, &both};
             for (size_t i = 0; i < 3; i++)
-                assert_int_equal(terse_codec_encode(all[i]->codec, 0, &draw, all[i]->memory,
+                assert_int_equal(terse_codec_encode(all[i]->codec, 0, &key, all[i]->memory,
                                                     all[i]->payload[0], bound, &all[i]->len[0]),
                                  TERSE_OK);
             for (size_t at = 0; at < a.len[0]; at += sizeof(float)) {
                 float x[3];
                 for (size_t i = 0; i < 3; i++)
                     memcpy(&x[i], all[i]->payload[0] + at, sizeof(float));
-                const float slack = a.about.rounds > 1 ? 1e-2f : 0;
+                const float slack = a.about.passes > 1 ? 1e-2f : 0;
                 assert_true(fabsf(x[0] + x[1] - x[2]) <= slack);
             }
         }
@@ -360,13 +359,13 @@ static void what_is_not_finite_is_refused_and_nothing_is_lost(void **unused)
                 float *const before = test_floats(b.count);
                 memcpy(before, b.memory, b.count * sizeof *before);
                 terse_status status = TERSE_OK;
-                for (uint32_t round = 0; round < b.about.rounds && status == TERSE_OK; round++) {
-                    const size_t bound = terse_codec_payload_bound(b.codec, round);
-                    status = terse_codec_encode_take(b.codec, round, &draw, b.memory,
-                                                     b.payload[round], bound, &b.len[round]);
+                for (uint32_t pass = 0; pass < b.about.passes && status == TERSE_OK; pass++) {
+                    const size_t bound = terse_codec_payload_bound(b.codec, pass);
+                    status = terse_codec_encode_take(b.codec, pass, &key, b.memory, b.payload[pass],
+                                                     bound, &b.len[pass]);
                     if (status == TERSE_OK)
-                        assert_int_equal(terse_codec_decode_add(b.codec, round, &draw,
-                                                                b.payload[round], b.len[round],
+                        assert_int_equal(terse_codec_decode_add(b.codec, pass, &key,
+                                                                b.payload[pass], b.len[pass],
                                                                 b.said, NULL),
                                          TERSE_OK);
                 }
@@ -415,7 +414,7 @@ static void damaged_payloads_do_no_harm(void **unused)
     (void)unused;
     for (size_t s = 0; s < SPECS; s++) {
         struct bench b = bench_new(specs[s], 1);
-        const uint32_t last = b.about.rounds - 1;
+        const uint32_t last = b.about.passes - 1;
         struct test_random random = {test_seed() + s};
         fill(&b, TEST_NORMAL, s);
         speak(&b);
@@ -425,14 +424,14 @@ static void damaged_payloads_do_no_harm(void **unused)
             assert_non_null(cut);
             memcpy(cut, b.payload[last], len);
             terse_fault fault = {0};
-            assert_int_equal(terse_codec_decode_add(b.codec, last, &draw, cut, len, b.said, &fault),
+            assert_int_equal(terse_codec_decode_add(b.codec, last, &key, cut, len, b.said, &fault),
                              TERSE_BAD_FRAME);
             assert_true(fault.offset <= len && fault.text[0] != '\0');
             free(cut);
             const size_t at = test_next(&random) % b.len[last];
             b.payload[last][at] ^= (uint8_t)(1u << test_next(&random) % 8);
-            const terse_status status = terse_codec_decode_add(
-                b.codec, last, &draw, b.payload[last], b.len[last], b.said, &fault);
+            const terse_status status = terse_codec_decode_add(b.codec, last, &key, b.payload[last],
+                                                               b.len[last], b.said, &fault);
             assert_true(status == TERSE_OK || status == TERSE_BAD_FRAME);
         }
         bench_free(&b);
@@ -445,12 +444,13 @@ static void a_spec_survives_text_and_bytes(void **unused)
     for (size_t s = 0; s < SPECS; s++) {
         struct bench b = bench_new(specs[s], 1);
         struct bench again = bench_new(terse_codec_spec(b.codec), 1);
-        uint8_t params[TERSE_PARAMS_LEN];
+        uint8_t option_bytes[TERSE_OPTION_BYTES];
         terse_codec *opened = NULL;
         assert_string_equal(terse_codec_spec(b.codec), terse_codec_spec(again.codec));
-        terse_codec_params(b.codec, params);
-        assert_int_equal(terse_codec_open(b.about.wire_id, params, b.layout, NULL, &opened, NULL),
-                         TERSE_OK);
+        terse_codec_option_bytes(b.codec, option_bytes);
+        assert_int_equal(
+            terse_codec_open(b.about.wire_id, option_bytes, b.layout, NULL, &opened, NULL),
+            TERSE_OK);
         assert_string_equal(terse_codec_spec(b.codec), terse_codec_spec(opened));
         terse_codec_destroy(opened);
         bench_free(&b);
@@ -465,7 +465,7 @@ int main(void)
         cmocka_unit_test(said_plus_kept_is_given),
         cmocka_unit_test(selecting_is_all_or_nothing),
         cmocka_unit_test(encode_says_what_encode_take_says),
-        cmocka_unit_test(threads_and_levels_change_nothing),
+        cmocka_unit_test(threads_and_kernel_sets_change_nothing),
         cmocka_unit_test(contractive_memory_stays_bounded),
         cmocka_unit_test(unbiased_codecs_are_right_on_average),
         cmocka_unit_test(additive_payloads_add_up),

@@ -53,24 +53,24 @@ static terse_status step_of(const struct scene *scene, terse_exchange *exchange,
     return terse_exchange_finish(exchange, gradient, report, fault);
 }
 
-static const char *train(terse_group *seat, void *context)
+static const char *train(terse_group *handle, void *context)
 {
     struct scene *const scene = context;
-    const uint32_t rank = terse_group_rank(seat);
+    const uint32_t rank = terse_group_rank(handle);
     const terse_exchange_options options = {.size = sizeof options,
                                             .codec = scene->codec,
                                             .combine = scene->combine,
-                                            .memory = scene->memory,
+                                            .feedback = scene->memory,
                                             .tie = scene->tie,
                                             .seed = 5,
                                             .compare_every = 1};
     terse_layout *const layout = test_layout(LARGE);
     terse_exchange *exchange = NULL;
     terse_fault fault = {0};
-    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+    terse_status status = terse_exchange_create(handle, layout, &options, &exchange, &fault);
     terse_layout_destroy(layout);
     if (status != TERSE_OK)
-        return complain(seat, "create", status, &fault);
+        return complain(handle, "create", status, &fault);
     float *const gradient = scene->answer[rank];
     for (uint64_t step = 0; step < STEPS; step++) {
         gradient_of(scene, rank, step, gradient);
@@ -79,21 +79,21 @@ static const char *train(terse_group *seat, void *context)
         status = step_of(scene, exchange, gradient, &scene->report[rank], &fault);
         if (status != TERSE_OK) {
             terse_exchange_destroy(exchange);
-            return complain(seat, "step", status, &fault);
+            return complain(handle, "step", status, &fault);
         }
         if (step == 1 && scene->report[rank].skipped_by != scene->poisoned) {
             terse_exchange_destroy(exchange);
-            return complain(seat, "skipped by the wrong rank", status, NULL);
+            return complain(handle, "skipped by the wrong rank", status, NULL);
         }
     }
-    if (terse_exchange_memory(exchange))
-        memcpy(scene->memory_after[rank], terse_exchange_memory(exchange),
+    if (terse_exchange_residual(exchange))
+        memcpy(scene->memory_after[rank], terse_exchange_residual(exchange),
                scene->count * sizeof(float));
-    if (terse_exchange_owner_memory(exchange))
+    if (terse_exchange_owner_residual(exchange))
         for (size_t i = 0; i < scene->count; i++)
             scene->memory_after[rank][i] +=
-                terse_exchange_owner_memory(exchange)[i] *
-                (float)terse_group_workers(seat); /* a mean's residual weighs as all workers' */
+                terse_exchange_owner_residual(exchange)[i] *
+                (float)terse_group_workers(handle); /* a mean's residual weighs as all workers' */
     terse_exchange_destroy(exchange);
     return NULL;
 }
@@ -123,27 +123,27 @@ static const struct {
     const char *codec;
     const char *combine;
 } pairs[] = {
-    {"f32", "reduce"},
-    {"f32", "gather"},
+    {"f32", "allreduce"},
+    {"f32", "allgather"},
     {"f32", "shard"},
     {"f16", "shard"},
-    {"bf16", "gather"},
+    {"bf16", "allgather"},
     {"sign", "vote"},
     {"sign:zero=coin", "vote"},
     {"scaled-sign", "shard"},
-    {"scaled-sign", "server"},
-    {"topk:keep=0.05", "gather"},
+    {"scaled-sign", "parameter-server"},
+    {"topk:keep=0.05", "allgather"},
     {"topk:keep=0.05", "shard"},
-    {"topk:keep=0.05", "union"},
-    {"block:ratio=8", "union"},
-    {"block:ratio=8", "reduce"},
+    {"topk:keep=0.05", "sparse-allreduce"},
+    {"block:ratio=8", "sparse-allreduce"},
+    {"block:ratio=8", "allreduce"},
     {"log", "shard"},
-    {"log", "server"},
-    {"uniform", "gather"},
+    {"log", "parameter-server"},
+    {"uniform", "allgather"},
     {"uniform:bits=8", "shard"},
     {"natural", "shard"},
-    {"low-rank", "reduce"},
-    {"nearest:k=8", "gather"},
+    {"low-rank", "allreduce"},
+    {"nearest:k=8", "allgather"},
 };
 #define PAIRS (sizeof pairs / sizeof pairs[0])
 
@@ -189,7 +189,7 @@ static void buckets_change_nothing(void **unused)
  */
 static void dense_answers_are_the_mean(void **unused)
 {
-    static const char *const combines[] = {"reduce", "gather", "shard", "server"};
+    static const char *const combines[] = {"allreduce", "allgather", "shard", "parameter-server"};
     (void)unused;
     for (size_t m = 0; m < 4; m++) {
         struct scene scene = scene_new("f32", combines[m]);
@@ -221,8 +221,8 @@ static void unions_are_exact(void **unused)
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
         for (size_t k = 0; k < CROWDS; k++) {
-            struct scene gather = scene_new(codecs[c], "gather");
-            struct scene unions = scene_new(codecs[c], "union");
+            struct scene gather = scene_new(codecs[c], "allgather");
+            struct scene unions = scene_new(codecs[c], "sparse-allreduce");
             workers_run(crowds[k], train, &gather);
             workers_run(crowds[k], train, &unions);
             assert_true(test_same_bits(gather.answer[0], unions.answer[0], gather.count));
@@ -277,7 +277,7 @@ static void votes_are_majorities(void **unused)
 /* Nothing is lost: over all steps, K times the answers plus what memories hold is the sum of all
  * gradients. Small integers and exact codecs make it an equation; here it holds to float rounding.
  */
-static const char *accumulate(terse_group *seat, void *context);
+static const char *accumulate(terse_group *handle, void *context);
 
 struct ledger {
     const char *codec;
@@ -287,21 +287,21 @@ struct ledger {
     pthread_mutex_t lock;
 };
 
-static const char *accumulate(terse_group *seat, void *context)
+static const char *accumulate(terse_group *handle, void *context)
 {
     struct ledger *const ledger = context;
-    const uint32_t rank = terse_group_rank(seat);
-    const double workers = terse_group_workers(seat);
+    const uint32_t rank = terse_group_rank(handle);
+    const double workers = terse_group_workers(handle);
     const terse_exchange_options options = {
         .size = sizeof options, .codec = ledger->codec, .combine = ledger->combine, .seed = 5};
     const struct scene scene = {.count = ledger->count};
     terse_layout *const layout = test_layout(LARGE);
     terse_exchange *exchange = NULL;
     terse_fault fault = {0};
-    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+    terse_status status = terse_exchange_create(handle, layout, &options, &exchange, &fault);
     terse_layout_destroy(layout);
     if (status != TERSE_OK)
-        return complain(seat, "create", status, &fault);
+        return complain(handle, "create", status, &fault);
     float *const gradient = malloc(ledger->count * sizeof *gradient);
     for (uint64_t step = 0; step < STEPS && gradient; step++) {
         gradient_of(&scene, rank, step, gradient);
@@ -318,8 +318,8 @@ static const char *accumulate(terse_group *seat, void *context)
                 (double)gradient[i]; /* each worker takes its share of K answers */
         (void)pthread_mutex_unlock(&ledger->lock);
     }
-    const float *const memory = terse_exchange_memory(exchange);
-    const float *const owner = terse_exchange_owner_memory(exchange);
+    const float *const memory = terse_exchange_residual(exchange);
+    const float *const owner = terse_exchange_owner_residual(exchange);
     (void)pthread_mutex_lock(&ledger->lock);
     for (size_t i = 0; i < ledger->count; i++) {
         ledger->balance[i] -= memory ? (double)memory[i] : 0;
@@ -328,7 +328,7 @@ static const char *accumulate(terse_group *seat, void *context)
     (void)pthread_mutex_unlock(&ledger->lock);
     free(gradient);
     terse_exchange_destroy(exchange);
-    return status == TERSE_OK ? NULL : complain(seat, "step", status, &fault);
+    return status == TERSE_OK ? NULL : complain(handle, "step", status, &fault);
 }
 
 static void nothing_is_lost(void **unused)
@@ -336,16 +336,16 @@ static void nothing_is_lost(void **unused)
     static const struct {
         const char *codec;
         const char *combine;
-    } remembering[] = {{"topk:keep=0.05", "gather"},
+    } remembering[] = {{"topk:keep=0.05", "allgather"},
                        {"topk:keep=0.05", "shard"},
-                       {"topk:keep=0.05", "union"},
-                       {"block:ratio=8", "reduce"},
+                       {"topk:keep=0.05", "sparse-allreduce"},
+                       {"block:ratio=8", "allreduce"},
                        {"scaled-sign", "shard"},
-                       {"scaled-sign", "gather"},
+                       {"scaled-sign", "allgather"},
                        {"log", "shard"},
-                       {"log", "server"},
+                       {"log", "parameter-server"},
                        {"f16", "shard"},
-                       {"low-rank", "reduce"}};
+                       {"low-rank", "allreduce"}};
     (void)unused;
     for (size_t p = 0; p < sizeof remembering / sizeof remembering[0]; p++) {
         struct ledger ledger = {.codec = remembering[p].codec, .combine = remembering[p].combine};
@@ -366,7 +366,7 @@ static void nothing_is_lost(void **unused)
 
 /* One gradient that is not finite skips the step on all; the steps after it are as if it had never
  * been handed in. */
-static void an_unfit_gradient_is_skipped_by_all(void **unused)
+static void a_nonfinite_gradient_is_skipped_by_all(void **unused)
 {
     (void)unused;
     for (size_t p = 0; p < PAIRS; p++) {
@@ -394,7 +394,7 @@ int main(void)
         cmocka_unit_test(unions_are_exact),
         cmocka_unit_test(votes_are_majorities),
         cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(an_unfit_gradient_is_skipped_by_all),
+        cmocka_unit_test(a_nonfinite_gradient_is_skipped_by_all),
     };
     return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }

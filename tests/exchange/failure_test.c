@@ -15,13 +15,13 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static terse_status make(terse_group *seat, const terse_exchange_options *options,
+static terse_status make(terse_group *handle, const terse_exchange_options *options,
                          terse_exchange **out, terse_fault *fault)
 {
     terse_layout *layout = NULL;
     terse_status status = terse_layout_vector(COUNT, &layout);
     if (status == TERSE_OK)
-        status = terse_exchange_create(seat, layout, options, out, fault);
+        status = terse_exchange_create(handle, layout, options, out, fault);
     terse_layout_destroy(layout);
     return status;
 }
@@ -35,57 +35,49 @@ struct dispute {
     const char *text;
 };
 
-static const char *argue(terse_group *seat, void *context)
+static const char *argue(terse_group *handle, void *context)
 {
     const struct dispute *const dispute = context;
     const terse_exchange_options usual = {.size = sizeof usual, .codec = "scaled-sign"};
-    const int is_odd = terse_group_rank(seat) == 2;
+    const int is_odd = terse_group_rank(handle) == 2;
     terse_layout *layout = NULL;
     terse_exchange *exchange = NULL;
     terse_fault fault = {.rank = -1};
     if (terse_layout_vector(is_odd && dispute->odd_count ? dispute->odd_count : COUNT, &layout))
         return "no layout";
     const terse_status status =
-        terse_exchange_create(seat, layout, is_odd ? &dispute->odd : &usual, &exchange, &fault);
+        terse_exchange_create(handle, layout, is_odd ? &dispute->odd : &usual, &exchange, &fault);
     terse_layout_destroy(layout);
     if (status == TERSE_OK)
         terse_exchange_destroy(exchange);
     if (is_odd && dispute->status != TERSE_MISMATCH)
-        return status == dispute->status ? NULL : complain(seat, "own status", status, &fault);
+        return status == dispute->status ? NULL : complain(handle, "own status", status, &fault);
     if (status != TERSE_MISMATCH || fault.rank != 2 || !strstr(fault.text, dispute->text))
-        return complain(seat, dispute->text, status, &fault);
+        return complain(handle, dispute->text, status, &fault);
     return NULL;
 }
 
 static void other_settings_are_named_on_every_worker(void **unused)
 {
     const size_t size = sizeof(terse_exchange_options);
+    const char *const cannot = "could not make its exchange";
     const struct dispute disputes[] = {
         {{.size = size, .codec = "log"}, 0, TERSE_MISMATCH, "another codec"},
         {{.size = size, .codec = "scaled-sign:zero=coin"}, 0, TERSE_MISMATCH, "another codec"},
         {{.size = size, .codec = "scaled-sign", .seed = 1}, 0, TERSE_MISMATCH, "another seed"},
-        {{.size = size, .codec = "scaled-sign", .combine = "gather"},
+        {{.size = size, .codec = "scaled-sign", .combine = "allgather"},
          0,
          TERSE_MISMATCH,
          "another combine"},
-        {{.size = size, .codec = "scaled-sign", .memory = "none"},
+        {{.size = size, .codec = "scaled-sign", .feedback = "none"},
          0,
          TERSE_MISMATCH,
-         "another memory"},
+         "another feedback"},
         {{.size = size, .codec = "scaled-sign"}, 7, TERSE_MISMATCH, "another layout"},
-        {{.size = size, .codec = "nonsense"}, 0, TERSE_BAD_SPEC, "could not make its exchange"},
-        {{.size = size, .codec = "sign", .memory = "residual"},
-         0,
-         TERSE_BAD_SPEC,
-         "could not make its exchange"},
-        {{.size = size, .codec = "topk", .combine = "reduce"},
-         0,
-         TERSE_BAD_SPEC,
-         "could not make its exchange"},
-        {{.size = size, .codec = "topk", .combine = "voet"},
-         0,
-         TERSE_BAD_SPEC,
-         "could not make its exchange"},
+        {{.size = size, .codec = "nonsense"}, 0, TERSE_BAD_SPEC, cannot},
+        {{.size = size, .codec = "sign", .feedback = "residual"}, 0, TERSE_BAD_SPEC, cannot},
+        {{.size = size, .codec = "topk", .combine = "allreduce"}, 0, TERSE_BAD_SPEC, cannot},
+        {{.size = size, .codec = "topk", .combine = "voet"}, 0, TERSE_BAD_SPEC, cannot},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof disputes / sizeof disputes[0]; i++) {
@@ -100,7 +92,7 @@ struct absence {
     const char *codec;
 };
 
-static const char *miss(terse_group *seat, void *context)
+static const char *miss(terse_group *handle, void *context)
 {
     const struct absence *const absence = context;
     const terse_exchange_options options = {.size = sizeof options, .codec = absence->codec};
@@ -108,18 +100,18 @@ static const char *miss(terse_group *seat, void *context)
     terse_fault fault = {.rank = -1};
     float *const gradient = calloc(COUNT, sizeof *gradient);
     const char *complaint = NULL;
-    terse_status status = terse_group_deadline(seat, 0.4);
+    terse_status status = terse_group_set_timeout(handle, 0.4);
     if (status == TERSE_OK)
-        status = make(seat, &options, &exchange, &fault);
+        status = make(handle, &options, &exchange, &fault);
     if (status != TERSE_OK || !gradient) {
         free(gradient);
-        return complain(seat, "create", status, &fault);
+        return complain(handle, "create", status, &fault);
     }
     gradient[0] = 3;
     status = terse_exchange_run(exchange, gradient, NULL, &fault);
     if (status != TERSE_OK)
-        complaint = complain(seat, "the first step", status, &fault);
-    if (terse_group_rank(seat) == 1) {
+        complaint = complain(handle, "the first step", status, &fault);
+    if (terse_group_rank(handle) == 1) {
         (void)usleep(1500000);
     } else if (!complaint) {
         const double start = seconds();
@@ -127,10 +119,10 @@ static const char *miss(terse_group *seat, void *context)
         status = terse_exchange_run(exchange, gradient, NULL, &fault);
         const double waited = seconds() - start;
         /* the first to see it says late, whoever asks then finds the group broken */
-        if ((status != TERSE_LATE && status != TERSE_BROKEN) || fault.rank != 1 || waited > 1.2 ||
-            gradient[0] != 5)
-            complaint = complain(seat, "a late worker", status, &fault);
-        else if (terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_BROKEN)
+        if ((status != TERSE_TIMEOUT && status != TERSE_PEER_LOST) || fault.rank != 1 ||
+            waited > 1.2 || gradient[0] != 5)
+            complaint = complain(handle, "a late worker", status, &fault);
+        else if (terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_PEER_LOST)
             complaint = "a broken exchange went on";
     }
     terse_exchange_destroy(exchange);
@@ -138,7 +130,7 @@ static const char *miss(terse_group *seat, void *context)
     return complaint;
 }
 
-static void a_late_worker_is_named_within_the_deadline(void **unused)
+static void a_late_worker_is_named_within_the_timeout(void **unused)
 {
     static const char *const codecs[] = {"f32", "topk", "sign", "log"};
     (void)unused;
@@ -150,7 +142,7 @@ static void a_late_worker_is_named_within_the_deadline(void **unused)
 
 /* ---- a wire that lies ---- */
 
-/* An engine over a local seat that flips a bit of what rank 1 sends in its n-th swap. */
+/* An engine over a local handle that flips a bit of what rank 1 sends in its n-th all-to-all. */
 struct liar {
     terse_group *inner;
     terse_request request[TERSE_MAX_REQUESTS];
@@ -159,28 +151,29 @@ struct liar {
     uint8_t *forged; /* what is sent instead */
 };
 
-static terse_status liar_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status liar_post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                              int32_t *rank)
 {
     struct liar *const liar = context;
     const uint32_t workers = terse_group_workers(liar->inner);
     const void *send_at[TERSE_MAX_LOCAL_WORKERS];
-    terse_swap sent = *swap;
+    terse_alltoallv sent = *alltoallv;
     terse_fault fault = {.rank = -1};
     size_t at = 0;
-    memcpy(send_at, swap->send_at, workers * sizeof *send_at);
+    memcpy(send_at, alltoallv->send_at, workers * sizeof *send_at);
     if (terse_group_rank(liar->inner) == 1 && ++liar->posts == liar->lie_at) {
         for (uint32_t r = 0; r < workers; r++) {
-            if (swap->send_len[r] == 0 || r == 1)
+            if (alltoallv->send_len[r] == 0 || r == 1)
                 continue;
-            memcpy(liar->forged + at, swap->send_at[r], swap->send_len[r]);
-            liar->forged[at + swap->send_len[r] / 2] ^= 0x10;
+            memcpy(liar->forged + at, alltoallv->send_at[r], alltoallv->send_len[r]);
+            liar->forged[at + alltoallv->send_len[r] / 2] ^= 0x10;
             send_at[r] = liar->forged + at;
-            at += swap->send_len[r];
+            at += alltoallv->send_len[r];
         }
         sent.send_at = send_at;
     }
     const terse_status status =
-        terse_group_post_swap(liar->inner, &sent, &liar->request[slot], &fault);
+        terse_group_post_alltoallv(liar->inner, &sent, &liar->request[slot], &fault);
     *rank = fault.rank;
     return status;
 }
@@ -215,7 +208,7 @@ struct forgery {
     uint32_t compare_every;
 };
 
-static const char *deceived(terse_group *seat, const struct forgery *forgery, struct liar *liar,
+static const char *deceived(terse_group *handle, const struct forgery *forgery, struct liar *liar,
                             terse_group *outer)
 {
     const terse_exchange_options options = {.size = sizeof options,
@@ -227,25 +220,25 @@ static const char *deceived(terse_group *seat, const struct forgery *forgery, st
     const char *complaint = NULL;
     terse_status status = make(outer, &options, &exchange, &fault);
     if (status != TERSE_OK)
-        return complain(seat, "create", status, &fault);
+        return complain(handle, "create", status, &fault);
     float *const gradient = calloc(COUNT, sizeof *gradient);
     liar->forged = malloc(64 * (size_t)COUNT);
     if (!gradient || !liar->forged)
         abort();
     for (size_t i = 0; i < COUNT; i++)
-        gradient[i] = (float)(i % 7) - 3 + (float)terse_group_rank(seat);
+        gradient[i] = (float)(i % 7) - 3 + (float)terse_group_rank(handle);
     status = terse_exchange_run(exchange, gradient, NULL, &fault);
     if (status != forgery->status || fault.rank != 1)
-        complaint = complain(seat, forgery->codec, status, &fault);
-    const float *const memory = terse_exchange_memory(exchange);
+        complaint = complain(handle, forgery->codec, status, &fault);
+    const float *const memory = terse_exchange_residual(exchange);
     for (size_t i = 0; !complaint && i < COUNT && forgery->compare_every == 0; i++) {
-        const float given = (float)(i % 7) - 3 + (float)terse_group_rank(seat);
+        const float given = (float)(i % 7) - 3 + (float)terse_group_rank(handle);
         if (gradient[i] != given)
             complaint = "a gradient was changed by a step that failed";
         if (memory && fabsf(memory[i] - given) > 1e-5f)
             complaint = "what was not delivered is not back in memory";
     }
-    if (!complaint && terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_BROKEN)
+    if (!complaint && terse_exchange_run(exchange, gradient, NULL, &fault) != TERSE_PEER_LOST)
         complaint = "a broken exchange went on";
     terse_exchange_destroy(exchange);
     free(liar->forged);
@@ -253,21 +246,21 @@ static const char *deceived(terse_group *seat, const struct forgery *forgery, st
     return complaint;
 }
 
-static const char *believe(terse_group *seat, void *context)
+static const char *believe(terse_group *handle, void *context)
 {
     const struct forgery *const forgery = context;
     struct liar *const liar = calloc(1, sizeof *liar);
     terse_group *outer = NULL;
     if (!liar)
         return "out of memory";
-    liar->inner = seat;
+    liar->inner = handle;
     liar->lie_at = forgery->lie_at;
-    if (terse_group_callbacks(&liar_ops, liar, terse_group_rank(seat), terse_group_workers(seat),
-                              &outer) != TERSE_OK) {
+    if (terse_group_callbacks(&liar_ops, liar, terse_group_rank(handle),
+                              terse_group_workers(handle), &outer) != TERSE_OK) {
         free(liar);
         return "no group of callbacks";
     }
-    const char *const complaint = deceived(seat, forgery, liar, outer);
+    const char *const complaint = deceived(handle, forgery, liar, outer);
     terse_group_destroy(outer);
     free(liar);
     return complaint;
@@ -276,10 +269,14 @@ static const char *believe(terse_group *seat, void *context)
 static void a_corrupt_frame_names_its_sender_on_every_worker(void **unused)
 {
     static const struct forgery forgeries[] = {
-        {"topk", "gather", 3, TERSE_BAD_CHECKSUM, 0},   {"topk", "union", 4, TERSE_BAD_CHECKSUM, 0},
-        {"topk", "union", 6, TERSE_BAD_CHECKSUM, 0},    {"sign", "vote", 3, TERSE_BAD_CHECKSUM, 0},
-        {"sign", "vote", 4, TERSE_BAD_CHECKSUM, 0},     {"log", "shard", 3, TERSE_BAD_CHECKSUM, 0},
-        {"log", "shard", 4, TERSE_BAD_CHECKSUM, 0},     {"f16", "server", 3, TERSE_BAD_CHECKSUM, 0},
+        {"topk", "allgather", 3, TERSE_BAD_CHECKSUM, 0},
+        {"topk", "sparse-allreduce", 4, TERSE_BAD_CHECKSUM, 0},
+        {"topk", "sparse-allreduce", 6, TERSE_BAD_CHECKSUM, 0},
+        {"sign", "vote", 3, TERSE_BAD_CHECKSUM, 0},
+        {"sign", "vote", 4, TERSE_BAD_CHECKSUM, 0},
+        {"log", "shard", 3, TERSE_BAD_CHECKSUM, 0},
+        {"log", "shard", 4, TERSE_BAD_CHECKSUM, 0},
+        {"f16", "parameter-server", 3, TERSE_BAD_CHECKSUM, 0},
         {"uniform", "shard", 3, TERSE_BAD_CHECKSUM, 0},
     };
     (void)unused;
@@ -292,7 +289,7 @@ static void a_corrupt_frame_names_its_sender_on_every_worker(void **unused)
 /* Sums travel without frames; the hash of the answer finds a rank that was told something else. */
 static void a_differing_answer_is_found_by_its_hash(void **unused)
 {
-    struct forgery forgery = {"f32", "reduce", 4, TERSE_MISMATCH, 1};
+    struct forgery forgery = {"f32", "allreduce", 4, TERSE_MISMATCH, 1};
     (void)unused;
     workers_run(3, believe, &forgery);
 }
@@ -308,7 +305,7 @@ struct excess {
 
 /* Step 0 is sound, steps 1 and 2 are not, step 3 is sound again and must work as if they had not
  * been. */
-static const char *exceed(terse_group *seat, void *context)
+static const char *exceed(terse_group *handle, void *context)
 {
     const struct excess *const excess = context;
     const terse_exchange_options options = {
@@ -320,21 +317,21 @@ static const char *exceed(terse_group *seat, void *context)
     float *const gradient = malloc(COUNT * sizeof *gradient);
     if (!gradient)
         return "out of memory";
-    terse_status status = make(seat, &options, &exchange, &fault);
+    terse_status status = make(handle, &options, &exchange, &fault);
     for (unsigned step = 0; step < 4 && status == TERSE_OK && !complaint; step++) {
         const int sound = step == 0 || step == 3;
         for (size_t i = 0; i < COUNT; i++)
             gradient[i] = sound ? 1 : excess->value;
         status = terse_exchange_run(exchange, gradient, &report, &fault);
         if (status == TERSE_OK && report.skipped != (sound ? TERSE_OK : excess->skipped))
-            complaint = complain(seat, excess->codec, report.skipped, NULL);
+            complaint = complain(handle, excess->codec, report.skipped, NULL);
         if (status == TERSE_OK && sound && fabsf(gradient[0] - 1) > 0.01f)
             complaint = "a step after a skipped one is wrong";
         if (status == TERSE_OK && !sound && gradient[0] != excess->value)
             complaint = "a skipped step has changed the gradient";
     }
     if (status != TERSE_OK)
-        complaint = complain(seat, excess->codec, status, &fault);
+        complaint = complain(handle, excess->codec, status, &fault);
     terse_exchange_destroy(exchange);
     free(gradient);
     return complaint;
@@ -344,14 +341,14 @@ static void what_cannot_be_said_is_skipped_by_all(void **unused)
 {
     static const struct excess cases[] = {
         {"f16", "shard", 1e6f, TERSE_OUT_OF_RANGE},
-        {"f16", "gather", 1e6f, TERSE_OUT_OF_RANGE},
+        {"f16", "allgather", 1e6f, TERSE_OUT_OF_RANGE},
         {"bf16", "shard", 3.4e38f, TERSE_OUT_OF_RANGE},
-        {"f32", "reduce", 3e38f, TERSE_OUT_OF_RANGE},
-        {"f32", "gather", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "allreduce", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "allgather", 3e38f, TERSE_OUT_OF_RANGE},
         {"f32", "shard", 3e38f, TERSE_OUT_OF_RANGE},
-        {"f32", "union", 3e38f, TERSE_OUT_OF_RANGE},
+        {"f32", "sparse-allreduce", 3e38f, TERSE_OUT_OF_RANGE},
         {"log", "shard", 3e38f, TERSE_OUT_OF_RANGE},
-        {"f32", "reduce", INFINITY, TERSE_NOT_FINITE},
+        {"f32", "allreduce", INFINITY, TERSE_NOT_FINITE},
     };
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -361,7 +358,7 @@ static void what_cannot_be_said_is_skipped_by_all(void **unused)
 }
 
 /* An owner whose answer overflows gives up the mean it had added to its memory. */
-static const char *overflow_back(terse_group *seat, void *context)
+static const char *overflow_back(terse_group *handle, void *context)
 {
     static const float first[] = {65504, 65472};
     const terse_exchange_options options = {
@@ -370,11 +367,11 @@ static const char *overflow_back(terse_group *seat, void *context)
     terse_exchange *exchange = NULL;
     terse_exchange_report report = {0};
     terse_fault fault = {.rank = -1};
-    float gradient = first[terse_group_rank(seat)];
+    float gradient = first[terse_group_rank(handle)];
     (void)context;
     if (terse_layout_vector(1, &layout) != TERSE_OK)
         return "out of memory";
-    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+    terse_status status = terse_exchange_create(handle, layout, &options, &exchange, &fault);
     terse_layout_destroy(layout);
     if (status == TERSE_OK)
         status = terse_exchange_run(exchange, &gradient, &report, &fault);
@@ -386,7 +383,7 @@ static const char *overflow_back(terse_group *seat, void *context)
         status = terse_exchange_run(exchange, &gradient, &report, &fault);
     terse_exchange_destroy(exchange);
     if (status != TERSE_OK || report.skipped != TERSE_OK)
-        return complain(seat, "the step after", report.skipped, &fault);
+        return complain(handle, "the step after", report.skipped, &fault);
     return NULL;
 }
 
@@ -400,7 +397,7 @@ static void an_answer_that_overflows_is_forgotten(void **unused)
 
 /* A layout without tensors, buckets of nothing, more buckets than a group has requests, and a
  * bucket that was forgotten. */
-static const char *shape_oddly(terse_group *seat, void *context)
+static const char *shape_oddly(terse_group *handle, void *context)
 {
     enum { TENSORS = 300 };
     static const uint64_t dims[] = {50};
@@ -419,13 +416,13 @@ static const char *shape_oddly(terse_group *seat, void *context)
     for (int i = 0; i < TENSORS; i++)
         if (terse_layout_add(many, "", 1, dims) != TERSE_OK)
             complaint = "no tensor";
-    terse_status status = terse_exchange_create(seat, empty, &options, &exchange, &fault);
+    terse_status status = terse_exchange_create(handle, empty, &options, &exchange, &fault);
     if (status == TERSE_OK)
         status = terse_exchange_run(exchange, gradient, NULL, &fault);
     terse_exchange_destroy(exchange);
     exchange = NULL;
     if (status == TERSE_OK)
-        status = terse_exchange_create(seat, many, &options, &exchange, &fault);
+        status = terse_exchange_create(handle, many, &options, &exchange, &fault);
     if (status == TERSE_OK &&
         terse_exchange_post(exchange, gradient, 0, 0, &fault) != TERSE_BAD_ARGUMENT)
         complaint = "a bucket of nothing was posted";
@@ -438,7 +435,7 @@ static const char *shape_oddly(terse_group *seat, void *context)
     if (status == TERSE_OK)
         status = terse_exchange_finish(exchange, gradient, NULL, &fault);
     if (status != TERSE_OK)
-        complaint = complain(seat, codec, status, &fault);
+        complaint = complain(handle, codec, status, &fault);
     terse_exchange_destroy(exchange);
     terse_layout_destroy(empty);
     terse_layout_destroy(many);
@@ -455,7 +452,7 @@ static void odd_shapes_do_no_harm(void **unused)
 
 /* ---- coming and going ---- */
 
-static const char *come_and_go(terse_group *seat, void *context)
+static const char *come_and_go(terse_group *handle, void *context)
 {
     const terse_exchange_options options = {.size = sizeof options, .codec = "scaled-sign"};
     float *const gradient = calloc(COUNT, sizeof *gradient);
@@ -464,11 +461,11 @@ static const char *come_and_go(terse_group *seat, void *context)
     for (int i = 0; i < 50 && !complaint && gradient; i++) {
         terse_exchange *exchange = NULL;
         terse_fault fault = {0};
-        terse_status status = make(seat, &options, &exchange, &fault);
+        terse_status status = make(handle, &options, &exchange, &fault);
         if (status == TERSE_OK)
             status = terse_exchange_run(exchange, gradient, NULL, &fault);
         if (status != TERSE_OK)
-            complaint = complain(seat, "round", status, &fault);
+            complaint = complain(handle, "round", status, &fault);
         terse_exchange_destroy(exchange);
     }
     free(gradient);
@@ -487,7 +484,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(other_settings_are_named_on_every_worker),
-        cmocka_unit_test(a_late_worker_is_named_within_the_deadline),
+        cmocka_unit_test(a_late_worker_is_named_within_the_timeout),
         cmocka_unit_test(a_corrupt_frame_names_its_sender_on_every_worker),
         cmocka_unit_test(a_differing_answer_is_found_by_its_hash),
         cmocka_unit_test(what_cannot_be_said_is_skipped_by_all),

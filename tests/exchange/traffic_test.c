@@ -23,10 +23,10 @@ static terse_layout *vector_of(size_t count)
     return layout;
 }
 
-static const char *exchange_once(terse_group *seat, void *context)
+static const char *exchange_once(terse_group *handle, void *context)
 {
     struct scene *const scene = context;
-    const uint32_t rank = terse_group_rank(seat);
+    const uint32_t rank = terse_group_rank(handle);
     const terse_exchange_options options = {
         .size = sizeof options, .codec = scene->codec, .combine = scene->combine, .seed = 5};
     terse_layout *layout = NULL;
@@ -36,18 +36,18 @@ static const char *exchange_once(terse_group *seat, void *context)
     float *const gradient = test_floats(COUNT);
     terse_status status = terse_layout_vector(COUNT, &layout);
     if (status == TERSE_OK)
-        status = terse_exchange_create(seat, layout, &options, &exchange, &fault);
+        status = terse_exchange_create(handle, layout, &options, &exchange, &fault);
     struct test_random random = {scene->seed * 1000003 + rank};
     for (size_t i = 0; i < COUNT; i++)
         gradient[i] = (float)(int64_t)test_next(&random);
     if (status == TERSE_OK)
         status = terse_exchange_run(exchange, gradient, &report, &fault);
-    scene->said[rank] = report.said_len;
-    scene->heard[rank] = report.heard_len;
+    scene->said[rank] = report.bytes_sent;
+    scene->heard[rank] = report.bytes_received;
     terse_exchange_destroy(exchange);
     terse_layout_destroy(layout);
     free(gradient);
-    return status == TERSE_OK ? NULL : complain(seat, scene->combine, status, &fault);
+    return status == TERSE_OK ? NULL : complain(handle, scene->combine, status, &fault);
 }
 
 /* Bytes that a worker says in a step, on average; what is said is heard. */
@@ -109,9 +109,9 @@ static void gather_and_union_grow(void **unused)
     double union_before = 0;
     (void)unused;
     for (uint32_t k = 2; k <= MOST; k++) {
-        const double gathered = said_by("sign", "gather", k);
-        const double sparse_gathered = said_by(sparse, "gather", k);
-        const double united = said_by(sparse, "union", k);
+        const double gathered = said_by("sign", "allgather", k);
+        const double sparse_gathered = said_by(sparse, "allgather", k);
+        const double united = said_by(sparse, "sparse-allreduce", k);
         printf("K %2u: bytes a worker: gather sign %.0f (%.2f payloads), gather %s %.0f, union "
                "%.0f (%.2f payloads)\n",
                k, gathered, gathered / payload, sparse, sparse_gathered, united,

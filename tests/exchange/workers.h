@@ -6,13 +6,13 @@
 
 /* What one worker does; the assertions of cmocka are for the main thread, so it answers with NULL
  * or with what went wrong. `context` is shared by all. */
-typedef const char *worker_fn(terse_group *seat, void *context);
+typedef const char *worker_fn(terse_group *handle, void *context);
 
 /* Runs them all and fails the test with the first complaint. */
 void workers_run(uint32_t workers, worker_fn *work, void *context);
 
 /* A text that outlives the worker: "rank 2: TEXT (mismatch: fault)". */
-const char *complain(const terse_group *seat, const char *text, terse_status status,
+const char *complain(const terse_group *handle, const char *text, terse_status status,
                      const terse_fault *fault);
 
 #endif

@@ -29,10 +29,10 @@ static void repair(uint8_t *frame, size_t len)
 static void check_canonical(const terse_frame *frame, const terse_codec *codec,
                             const uint8_t *bytes, size_t used)
 {
-    const terse_draw draw = {frame->seed, frame->step, frame->worker};
+    const terse_rng_key key = {frame->seed, frame->step, frame->worker};
     uint8_t *again = fuzz_room(used);
     size_t len;
-    FUZZ_CHECK(terse_frame_seal(codec, frame->round, &draw, frame->payload, frame->payload_len,
+    FUZZ_CHECK(terse_frame_seal(codec, frame->pass, &key, frame->payload, frame->payload_len,
                                 frame->layout != NULL, again, used, &len) == TERSE_OK);
     FUZZ_CHECK(len == used && memcmp(again, bytes, used) == 0);
     free(again);
@@ -47,10 +47,10 @@ static void read_payload(const terse_frame *frame, const terse_layout *layout, c
         return;
     FUZZ_CHECK(terse_frame_match(frame, codec, &fault) == TERSE_OK);
     check_canonical(frame, codec, bytes, used);
-    const terse_draw draw = {frame->seed, frame->step, frame->worker};
+    const terse_rng_key key = {frame->seed, frame->step, frame->worker};
     float *out = fuzz_room((size_t)frame->count * sizeof *out);
     memset(out, 0, (size_t)frame->count * sizeof *out);
-    const terse_status status = terse_codec_decode_add(codec, frame->round, &draw, frame->payload,
+    const terse_status status = terse_codec_decode_add(codec, frame->pass, &key, frame->payload,
                                                        frame->payload_len, out, &fault);
     FUZZ_CHECK(status == TERSE_OK || (fault.offset <= frame->payload_len && fault.text[0]));
     free(out);

@@ -59,7 +59,7 @@ def subjects():
 
 METHODS = ["def:ratio=64,lambda=0.3", "qadam:kg=2,kx=0,every=1", "regtopk:form=cur,mu=2,values=f16",
            "dqsgd:bits=rms,plain=*b|c", "signum:tie=plus,zero=plus",
-           "direction=adam,memory=residual,codec=topk:keep=0.01,combine=gather"]
+           "direction=adam,feedback=residual,codec=topk:keep=0.01,combine=allgather"]
 SPECS = [
     "f32", "topk", "topk:keep=0.01,values=f16", "topk:keep=1e-3", "block:ratio=64", "log:k=14",
     "uniform:bits=4,norm=2", "nearest:range=0.5,k=3", "low-rank:rank=32", "sign:zero=coin",
@@ -76,7 +76,7 @@ def main():
               "metrics": list(make_runs.seeds()),
               "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS + METHODS)]}
     corpus.update(corpus_train.corpus())
-    for target in ("decode", "round_trip", "levels"):
+    for target in ("decode", "round_trip", "sets"):
         corpus[target] = list(subjects())
     for target, inputs in corpus.items():
         folder = out / target

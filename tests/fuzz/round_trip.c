@@ -49,19 +49,19 @@ static void check_untouched(const struct trip *trip)
                0);
 }
 
-static terse_status say(struct trip *trip, uint32_t round)
+static terse_status say(struct trip *trip, uint32_t pass)
 {
     struct fuzz_subject *subject = &trip->subject;
-    const size_t bound = terse_codec_payload_bound(subject->codec, round);
+    const size_t bound = terse_codec_payload_bound(subject->codec, pass);
     uint8_t *payload = fuzz_room(bound);
     size_t len = 0;
     terse_fault fault;
-    const terse_status status = terse_codec_encode_take(subject->codec, round, &subject->draw,
+    const terse_status status = terse_codec_encode_take(subject->codec, pass, &subject->key,
                                                         trip->kept, payload, bound, &len);
     if (status == TERSE_OK) {
         FUZZ_CHECK(len <= bound);
         FUZZ_CHECK(!(subject->about.traits & TERSE_CODEC_FIXED_LEN) || len == bound);
-        FUZZ_CHECK(terse_codec_decode_add(subject->codec, round, &subject->draw, payload, len,
+        FUZZ_CHECK(terse_codec_decode_add(subject->codec, pass, &subject->key, payload, len,
                                           trip->said, &fault) == TERSE_OK);
     } else {
         FUZZ_CHECK(status == TERSE_NOT_FINITE || status == TERSE_OUT_OF_RANGE);
@@ -71,7 +71,7 @@ static terse_status say(struct trip *trip, uint32_t round)
     return status;
 }
 
-/* encode says the same as encode_take, and only reads. One round: the second needs the first. */
+/* encode says the same as encode_take, and only reads. One pass: the second needs the first. */
 static void check_encode(struct trip *trip)
 {
     struct fuzz_subject *subject = &trip->subject;
@@ -83,9 +83,9 @@ static void check_encode(struct trip *trip)
     size_t read_len = 0;
     memcpy(memory, trip->given, trip->len);
     const terse_status status =
-        terse_codec_encode(subject->codec, 0, &subject->draw, memory, read, bound, &read_len);
+        terse_codec_encode(subject->codec, 0, &subject->key, memory, read, bound, &read_len);
     FUZZ_CHECK(memcmp(memory, trip->given, trip->len) == 0);
-    FUZZ_CHECK(terse_codec_encode_take(subject->codec, 0, &subject->draw, memory, taken, bound,
+    FUZZ_CHECK(terse_codec_encode_take(subject->codec, 0, &subject->key, memory, taken, bound,
                                        &taken_len) == status);
     FUZZ_CHECK(read_len == taken_len);
     FUZZ_CHECK(memcmp(read, taken, read_len) == 0);
@@ -128,8 +128,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     memset(trip.said, 0, trip.len);
     check_encode(&trip);
     terse_status status = TERSE_OK;
-    for (uint32_t round = 0; round < trip.subject.about.rounds && status == TERSE_OK; round++)
-        status = say(&trip, round);
+    for (uint32_t pass = 0; pass < trip.subject.about.passes && status == TERSE_OK; pass++)
+        status = say(&trip, pass);
     if (status == TERSE_OK)
         check_conserved(&trip);
     free(trip.said);

@@ -11,16 +11,17 @@ static void check_complete(const terse_codec *codec, const terse_layout *layout)
     terse_codec *opened;
     terse_fault fault;
     terse_codec_about about;
-    uint8_t params[TERSE_PARAMS_LEN];
-    uint8_t params_again[TERSE_PARAMS_LEN];
+    uint8_t option_bytes[TERSE_OPTION_BYTES];
+    uint8_t bytes_again[TERSE_OPTION_BYTES];
     terse_codec_describe(codec, &about);
-    terse_codec_params(codec, params);
+    terse_codec_option_bytes(codec, option_bytes);
     FUZZ_CHECK(terse_codec_create(terse_codec_spec(codec), layout, NULL, &again, &fault) ==
                TERSE_OK);
     FUZZ_CHECK(strcmp(terse_codec_spec(again), terse_codec_spec(codec)) == 0);
-    terse_codec_params(again, params_again);
-    FUZZ_CHECK(memcmp(params, params_again, sizeof params) == 0);
-    FUZZ_CHECK(terse_codec_open(about.wire_id, params, layout, NULL, &opened, &fault) == TERSE_OK);
+    terse_codec_option_bytes(again, bytes_again);
+    FUZZ_CHECK(memcmp(option_bytes, bytes_again, sizeof option_bytes) == 0);
+    FUZZ_CHECK(terse_codec_open(about.wire_id, option_bytes, layout, NULL, &opened, &fault) ==
+               TERSE_OK);
     FUZZ_CHECK(strcmp(terse_codec_spec(opened), terse_codec_spec(codec)) == 0);
     terse_codec_destroy(again);
     terse_codec_destroy(opened);

@@ -60,7 +60,7 @@ int fuzz_subject_make(struct fuzz_subject *subject, const uint8_t *bytes, size_t
     subject->count = (size_t)terse_layout_count(subject->layout);
     FUZZ_CHECK(subject->count <= FUZZ_MAX_COUNT);
     subject->raw = bytes[3] & 1;
-    subject->draw = (terse_draw){load_u32(bytes + 4), load_u32(bytes + 8), bytes[3] >> 1};
+    subject->key = (terse_rng_key){load_u32(bytes + 4), load_u32(bytes + 8), bytes[3] >> 1};
     if (terse_codec_open(subject->about.wire_id, bytes + 12, subject->layout, NULL, &subject->codec,
                          &fault) != TERSE_OK)
         FUZZ_CHECK(terse_codec_create(subject->about.name, subject->layout, NULL, &subject->codec,

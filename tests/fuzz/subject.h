@@ -21,7 +21,7 @@ struct fuzz_subject {
     terse_layout *layout;
     terse_codec *codec;
     terse_codec_about about;
-    terse_draw draw;
+    terse_rng_key key;
     size_t count; /* elements */
     int raw;      /* floats may be non-finite */
     const uint8_t *rest;

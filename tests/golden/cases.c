@@ -157,31 +157,31 @@ const uint32_t golden_case_count = sizeof golden_cases / sizeof *golden_cases;
 
 /* ---- making ---- */
 
-static terse_status make_round(const struct golden_case *golden, terse_codec *codec, uint32_t round,
-                               const float *values, struct golden_made *out)
+static terse_status make_pass(const struct golden_case *golden, terse_codec *codec, uint32_t pass,
+                              const float *values, struct golden_made *out)
 {
     const int with_layout = !golden->without_layout;
-    const size_t bound = terse_codec_payload_bound(codec, round);
+    const size_t bound = terse_codec_payload_bound(codec, pass);
     const size_t cap = terse_frame_len(codec, bound, with_layout);
     const size_t place = terse_frame_payload_at(codec, with_layout);
     uint8_t *frame = calloc(1, cap);
     if (!frame)
         return TERSE_NO_MEMORY;
-    out->frame[round] = frame;
-    out->frame_count = round + 1;
+    out->frame[pass] = frame;
+    out->frame_count = pass + 1;
     size_t len;
     terse_status status =
-        terse_codec_encode(codec, round, &golden->draw, values, frame + place, cap - place, &len);
+        terse_codec_encode(codec, pass, &golden->key, values, frame + place, cap - place, &len);
     if (status == TERSE_OK)
-        status = terse_codec_decode_add(codec, round, &golden->draw, frame + place, len,
-                                        out->decoded, NULL);
+        status = terse_codec_decode_add(codec, pass, &golden->key, frame + place, len, out->decoded,
+                                        NULL);
     if (status == TERSE_OK)
-        status = terse_frame_seal(codec, round, &golden->draw, frame + place, len, with_layout,
-                                  frame, cap, &out->len[round]);
+        status = terse_frame_seal(codec, pass, &golden->key, frame + place, len, with_layout, frame,
+                                  cap, &out->len[pass]);
     return status;
 }
 
-static terse_status make_rounds(const struct golden_case *golden, terse_codec *codec,
+static terse_status make_passes(const struct golden_case *golden, terse_codec *codec,
                                 struct golden_made *out)
 {
     terse_codec_about about;
@@ -191,8 +191,8 @@ static terse_status make_rounds(const struct golden_case *golden, terse_codec *c
         return TERSE_NO_MEMORY;
     golden->fill(values, out->count);
     terse_status status = TERSE_OK;
-    for (uint32_t round = 0; round < about.rounds && status == TERSE_OK; round++)
-        status = make_round(golden, codec, round, values, out);
+    for (uint32_t pass = 0; pass < about.passes && status == TERSE_OK; pass++)
+        status = make_pass(golden, codec, pass, values, out);
     free(values);
     return status;
 }
@@ -209,7 +209,7 @@ terse_status golden_make(const struct golden_case *golden, struct golden_made *o
     if (status == TERSE_OK) {
         out->count = terse_layout_count(layout);
         out->decoded = calloc(out->count + 1, sizeof *out->decoded);
-        status = out->decoded ? make_rounds(golden, codec, out) : TERSE_NO_MEMORY;
+        status = out->decoded ? make_passes(golden, codec, out) : TERSE_NO_MEMORY;
         terse_codec_destroy(codec);
     }
     terse_layout_destroy(layout);
@@ -224,10 +224,10 @@ void golden_free(struct golden_made *made)
 }
 
 void golden_frame_name(const struct golden_case *golden, const struct golden_made *made,
-                       uint32_t round, char *out, size_t cap)
+                       uint32_t pass, char *out, size_t cap)
 {
     if (made->frame_count > 1)
-        (void)snprintf(out, cap, "%s-%u.terse", golden->name, round);
+        (void)snprintf(out, cap, "%s-%u.terse", golden->name, pass);
     else
         (void)snprintf(out, cap, "%s.terse", golden->name);
 }

@@ -12,14 +12,14 @@ struct golden_case {
     const char *spec;
     terse_status (*layout)(terse_layout **out);
     void (*fill)(float *values, uint64_t count);
-    terse_draw draw;
+    terse_rng_key key;
     int without_layout;
 };
 
 extern const struct golden_case golden_cases[];
 extern const uint32_t golden_case_count;
 
-/* One frame for each round, and the sum that a reader of all of them has. */
+/* One frame for each pass, and the sum that a reader of all of them has. */
 struct golden_made {
     uint8_t *frame[GOLDEN_MAX_FRAMES];
     size_t len[GOLDEN_MAX_FRAMES];
@@ -32,8 +32,8 @@ struct golden_made {
 TERSE_CHECK terse_status golden_make(const struct golden_case *golden, struct golden_made *out);
 void golden_free(struct golden_made *made);
 
-/* "NAME.terse", or "NAME-ROUND.terse" where there are several rounds. */
+/* "NAME.terse", or "NAME-PASS.terse" where there are several passes. */
 void golden_frame_name(const struct golden_case *golden, const struct golden_made *made,
-                       uint32_t round, char *out, size_t cap);
+                       uint32_t pass, char *out, size_t cap);
 
 #endif

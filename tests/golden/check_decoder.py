@@ -35,10 +35,10 @@ class Golden(unittest.TestCase):
                 self.assertEqual(npy[start:], floats.read_bytes())
         self.assertEqual(read, set((HERE / "frames").glob("*.terse")))
 
-    def test_a_second_round_alone_is_refused(self):
+    def test_a_second_pass_alone_is_refused(self):
         run = decoder("low-rank-1.terse", cwd=HERE / "frames")
         self.assertEqual(run.returncode, 1)
-        self.assertIn("round 1 before round 0", run.stderr)
+        self.assertIn("pass 1 before pass 0", run.stderr)
 
     def test_frames_of_different_layouts_are_refused(self):
         run = decoder("sign.terse", "without-layout.terse", cwd=HERE / "frames")

@@ -1,4 +1,4 @@
-/* golden_test FRAMES: every level makes the golden frames byte for byte and reads them to the
+/* golden_test FRAMES: every kernel set makes the golden frames byte for byte and reads them to the
  * golden floats bit for bit. (The second decoder reads them in check_decoder.py.) */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,22 +36,22 @@ static size_t read_floats(const struct golden_case *golden, uint8_t *bytes)
     return read_file(name, bytes);
 }
 
-/* Runs `check` for every case at every level that this machine has. */
-static void at_every_level(void (*check)(const struct golden_case *golden))
+/* Runs `check` for every case at every kernel set that this machine has. */
+static void with_every_kernel_set(void (*check)(const struct golden_case *golden))
 {
-    terse_level_about about;
-    for (uint32_t level = 0; terse_level_list(level, &about) == TERSE_OK; level++) {
+    terse_kernel_set_about about;
+    for (uint32_t set = 0; terse_kernel_set_list(set, &about) == TERSE_OK; set++) {
         if (!about.supported) {
-            print_message("level %s is not checked: needs %s\n", about.name, about.needs);
+            print_message("set %s is not checked: needs %s\n", about.name, about.needs);
             continue;
         }
-        assert_int_equal(terse_level_set(about.name, NULL), TERSE_OK);
+        assert_int_equal(terse_kernel_set_select(about.name, NULL), TERSE_OK);
         for (uint32_t i = 0; i < golden_case_count; i++) {
             print_message("%s at %s\n", golden_cases[i].name, about.name);
             check(&golden_cases[i]);
         }
     }
-    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
 }
 
 static void check_made(const struct golden_case *golden)
@@ -73,7 +73,7 @@ static void check_made(const struct golden_case *golden)
 static void frames_are_made_byte_for_byte(void **unused)
 {
     (void)unused;
-    at_every_level(check_made);
+    with_every_kernel_set(check_made);
 }
 
 /* A reader that knows nothing but the file, and the layout of frames that carry none. */
@@ -102,12 +102,12 @@ static uint32_t read_frame(struct reader *reader, const char *name)
         assert_non_null(reader->sum);
     }
     assert_int_equal(terse_frame_match(&frame, reader->codec, &fault), TERSE_OK);
-    const terse_draw draw = {frame.seed, frame.step, frame.worker};
-    assert_int_equal(terse_codec_decode_add(reader->codec, frame.round, &draw, frame.payload,
+    const terse_rng_key key = {frame.seed, frame.step, frame.worker};
+    assert_int_equal(terse_codec_decode_add(reader->codec, frame.pass, &key, frame.payload,
                                             frame.payload_len, reader->sum, &fault),
                      TERSE_OK);
     terse_codec_describe(reader->codec, &about);
-    return about.rounds;
+    return about.passes;
 }
 
 static void check_read(const struct golden_case *golden)
@@ -116,8 +116,8 @@ static void check_read(const struct golden_case *golden)
     uint8_t bytes[MAX_FILE];
     char name[128];
     if (strncmp(golden->spec, "low-rank", 8) == 0) {
-        for (uint32_t round = 0; round < 2; round++) {
-            (void)snprintf(name, sizeof name, "%s-%u.terse", golden->name, round);
+        for (uint32_t pass = 0; pass < 2; pass++) {
+            (void)snprintf(name, sizeof name, "%s-%u.terse", golden->name, pass);
             assert_int_equal(read_frame(&reader, name), 2);
         }
     } else {
@@ -135,7 +135,7 @@ static void check_read(const struct golden_case *golden)
 static void frames_are_read_bit_for_bit(void **unused)
 {
     (void)unused;
-    at_every_level(check_read);
+    with_every_kernel_set(check_read);
 }
 
 /* The cases show what their names promise. */

@@ -1,4 +1,5 @@
-/* refuse_test REFUSE: every level refuses every frame there, for the reason that RULES.tsv records.
+/* refuse_test REFUSE: every kernel set refuses every frame there, for the reason that RULES.tsv
+ * records.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -72,12 +73,12 @@ static uint8_t *read_tight(const char *name, size_t *len)
 static terse_status decode(terse_codec *codec, const terse_frame *frame, terse_fault *fault)
 {
     const size_t count = (size_t)frame->count;
-    const terse_draw draw = {frame->seed, frame->step, frame->worker};
+    const terse_rng_key key = {frame->seed, frame->step, frame->worker};
     float *floats = malloc((count + 2 * GUARD) * sizeof *floats);
     assert_non_null(floats);
     for (size_t i = 0; i < count + 2 * GUARD; i++)
         floats[i] = 0.5f;
-    const terse_status status = terse_codec_decode_add(codec, frame->round, &draw, frame->payload,
+    const terse_status status = terse_codec_decode_add(codec, frame->pass, &key, frame->payload,
                                                        frame->payload_len, floats + GUARD, fault);
     for (size_t i = 0; i < GUARD; i++) {
         assert_memory_equal(&floats[i], &(float){0.5f}, sizeof(float));
@@ -134,20 +135,20 @@ static void check_every_rule(void)
     assert_true(seen > 0);
 }
 
-static void every_defect_is_named_at_every_level(void **unused)
+static void every_defect_is_named_by_every_kernel_set(void **unused)
 {
     (void)unused;
-    terse_level_about about;
-    for (uint32_t level = 0; terse_level_list(level, &about) == TERSE_OK; level++) {
+    terse_kernel_set_about about;
+    for (uint32_t set = 0; terse_kernel_set_list(set, &about) == TERSE_OK; set++) {
         if (!about.supported) {
-            print_message("level %s is not checked: needs %s\n", about.name, about.needs);
+            print_message("set %s is not checked: needs %s\n", about.name, about.needs);
             continue;
         }
-        print_message("level %s\n", about.name);
-        assert_int_equal(terse_level_set(about.name, NULL), TERSE_OK);
+        print_message("kernel set %s\n", about.name);
+        assert_int_equal(terse_kernel_set_select(about.name, NULL), TERSE_OK);
         check_every_rule();
     }
-    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
 }
 
 static uint32_t lines_for(const char *file)
@@ -177,7 +178,7 @@ static void every_file_has_a_rule(void **unused)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_defect_is_named_at_every_level),
+        cmocka_unit_test(every_defect_is_named_by_every_kernel_set),
         cmocka_unit_test(every_file_has_a_rule),
     };
     if (argc != 2) {

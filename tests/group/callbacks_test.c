@@ -14,10 +14,10 @@
 static const uint32_t sizes[] = {1, 2, 3, 4, 7, 8};
 enum { SIZES = sizeof sizes / sizeof *sizes, MOST = 8 };
 
-static void do_every_check(terse_group **seats, uint32_t workers)
+static void do_every_check(terse_group **handles, uint32_t workers)
 {
     for (unsigned c = 0; c < all_checks_count; c++) {
-        const char *const bad = crew_run(seats, workers, all_checks[c].run);
+        const char *const bad = crew_run(handles, workers, all_checks[c].run);
         if (bad)
             fail_msg("%u workers, %s: %s", (unsigned)workers, all_checks[c].name, bad);
     }
@@ -25,44 +25,45 @@ static void do_every_check(terse_group **seats, uint32_t workers)
 
 static void sockets_do_every_check(void **state)
 {
-    terse_group *seats[MOST];
+    terse_group *handles[MOST];
     (void)state;
     for (int i = 0; i < SIZES; i++) {
-        assert_true(sockets_open(sizes[i], seats));
-        do_every_check(seats, sizes[i]);
+        assert_true(sockets_open(sizes[i], handles));
+        do_every_check(handles, sizes[i]);
         for (uint32_t r = 0; r < sizes[i]; r++)
-            terse_group_destroy(seats[r]);
+            terse_group_destroy(handles[r]);
     }
 }
 
 static void sockets_name_who_is_late_or_gone(void **state)
 {
-    terse_group *seats[3];
+    terse_group *handles[3];
     terse_request request;
     terse_fault fault = {0};
     (void)state;
-    assert_true(sockets_open(3, seats));
-    assert_int_equal(terse_group_deadline(seats[0], 0.1), TERSE_OK);
-    assert_int_equal(terse_group_post_barrier(seats[1], &request, NULL), TERSE_OK);
+    assert_true(sockets_open(3, handles));
+    assert_int_equal(terse_group_set_timeout(handles[0], 0.1), TERSE_OK);
+    assert_int_equal(terse_group_post_barrier(handles[1], &request, NULL), TERSE_OK);
     int done = 1;
-    assert_int_equal(terse_group_test(seats[1], request, &done, NULL), TERSE_OK);
+    assert_int_equal(terse_group_test(handles[1], request, &done, NULL), TERSE_OK);
     assert_int_equal(done, 0);
-    assert_int_equal(terse_group_barrier(seats[0], &fault), TERSE_LATE);
+    assert_int_equal(terse_group_barrier(handles[0], &fault), TERSE_TIMEOUT);
     assert_int_equal(fault.rank, 2);
-    terse_group_destroy(seats[2]);
-    assert_int_equal(terse_group_wait(seats[1], request, &fault), TERSE_BROKEN);
+    terse_group_destroy(handles[2]);
+    assert_int_equal(terse_group_wait(handles[1], request, &fault), TERSE_PEER_LOST);
     assert_int_equal(fault.rank, 2);
-    terse_group_destroy(seats[0]);
-    terse_group_destroy(seats[1]);
+    terse_group_destroy(handles[0]);
+    terse_group_destroy(handles[1]);
 }
 
-/* ---- post blocks until the swap is done ---- */
+/* ---- post blocks until the all-to-all is done ---- */
 
-static terse_status swap_now(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status alltoallv_now(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                                  int32_t *rank)
 {
     terse_fault fault = {0};
     (void)slot;
-    const terse_status status = terse_group_swap(context, swap, &fault);
+    const terse_status status = terse_group_alltoallv(context, alltoallv, &fault);
     *rank = fault.rank;
     return status;
 }
@@ -93,21 +94,21 @@ static void destroy_inner(void *context)
 static void blocking_post_does_every_check(void **state)
 {
     static const terse_group_ops ops = {.size = sizeof ops,
-                                        .post = swap_now,
+                                        .post = alltoallv_now,
                                         .test = always_done,
                                         .wait = no_wait,
                                         .destroy = destroy_inner};
     terse_group *inner[MOST];
-    terse_group *seats[MOST];
+    terse_group *handles[MOST];
     (void)state;
     for (int i = 0; i < SIZES; i++) {
         const uint32_t workers = sizes[i];
         assert_int_equal(terse_group_local(workers, inner), TERSE_OK);
         for (uint32_t r = 0; r < workers; r++)
-            assert_int_equal(terse_group_callbacks(&ops, inner[r], r, workers, &seats[r]), 0);
-        do_every_check(seats, workers);
+            assert_int_equal(terse_group_callbacks(&ops, inner[r], r, workers, &handles[r]), 0);
+        do_every_check(handles, workers);
         for (uint32_t r = 0; r < workers; r++)
-            terse_group_destroy(seats[r]);
+            terse_group_destroy(handles[r]);
     }
 }
 
@@ -120,11 +121,12 @@ struct moody {
     int destroyed;
 };
 
-static terse_status moody_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status moody_post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                               int32_t *rank)
 {
     struct moody *const moody = context;
     (void)slot;
-    assert_int_equal(swap->send_len[1], 0); /* its own bytes are none of its business */
+    assert_int_equal(alltoallv->send_len[1], 0); /* its own bytes are none of its business */
     *rank = moody->rank;
     return moody->answer;
 }
@@ -155,7 +157,7 @@ static const terse_group_ops moody_ops = {.size = sizeof moody_ops,
 
 static void failures_end_the_group_once(void **state)
 {
-    static const terse_status ends[] = {TERSE_LATE, TERSE_BROKEN, TERSE_MISMATCH};
+    static const terse_status ends[] = {TERSE_TIMEOUT, TERSE_PEER_LOST, TERSE_MISMATCH};
     (void)state;
     for (int i = 0; i < 3; i++) {
         struct moody moody = {ends[i], 2, 0, 0};
@@ -166,7 +168,7 @@ static void failures_end_the_group_once(void **state)
         assert_int_equal(fault.rank, 2);
         assert_string_equal(fault.text, "rank 2: the cable is out");
         moody.answer = TERSE_OK;
-        assert_int_equal(terse_group_barrier(group, &fault), TERSE_BROKEN);
+        assert_int_equal(terse_group_barrier(group, &fault), TERSE_PEER_LOST);
         assert_string_equal(fault.text, "the group is dead: rank 2: the cable is out");
         assert_int_equal(moody.abandoned, 1);
         terse_group_destroy(group);
@@ -177,12 +179,12 @@ static void failures_end_the_group_once(void **state)
 
 static void a_rank_that_is_none_is_not_named(void **state)
 {
-    struct moody moody = {TERSE_BROKEN, 3, 0, 0};
+    struct moody moody = {TERSE_PEER_LOST, 3, 0, 0};
     terse_group *group;
     terse_fault fault = {0};
     (void)state;
     assert_int_equal(terse_group_callbacks(&moody_ops, &moody, 1, 3, &group), TERSE_OK);
-    assert_int_equal(terse_group_barrier(group, &fault), TERSE_BROKEN);
+    assert_int_equal(terse_group_barrier(group, &fault), TERSE_PEER_LOST);
     assert_int_equal(fault.rank, -1);
     terse_group_destroy(group);
 }

@@ -46,7 +46,7 @@ static int are_bytes(const uint8_t *bytes, size_t len, uint32_t from, uint32_t t
     return 1;
 }
 
-/* ---- a swap with all it needs ---- */
+/* ---- an all-to-all with all it needs ---- */
 
 struct exchange {
     const void *send_at[MOST];
@@ -59,10 +59,10 @@ struct exchange {
 };
 
 /* Lengths and contents of this round; what arrives has guard bytes behind it. */
-static int prepare(struct exchange *x, const terse_group *seat, uint32_t round)
+static int prepare(struct exchange *x, const terse_group *handle, uint32_t round)
 {
-    const uint32_t me = terse_group_rank(seat);
-    const uint32_t workers = terse_group_workers(seat);
+    const uint32_t me = terse_group_rank(handle);
+    const uint32_t workers = terse_group_workers(handle);
     size_t len = 0;
     for (uint32_t r = 0; r < workers; r++) {
         x->send_len[r] = length_of(me, r, round);
@@ -85,10 +85,10 @@ static int prepare(struct exchange *x, const terse_group *seat, uint32_t round)
     return 1;
 }
 
-static int arrived(const struct exchange *x, const terse_group *seat)
+static int arrived(const struct exchange *x, const terse_group *handle)
 {
-    const uint32_t me = terse_group_rank(seat);
-    for (uint32_t r = 0; r < terse_group_workers(seat); r++) {
+    const uint32_t me = terse_group_rank(handle);
+    for (uint32_t r = 0; r < terse_group_workers(handle); r++) {
         const uint8_t *const at = x->recv_at[r];
         if (!at)
             continue;
@@ -101,42 +101,42 @@ static int arrived(const struct exchange *x, const terse_group *seat)
     return 1;
 }
 
-static terse_swap swap_of(const struct exchange *x)
+static terse_alltoallv alltoallv_of(const struct exchange *x)
 {
-    return (terse_swap){x->send_at, x->send_len, x->recv_at, x->recv_len};
+    return (terse_alltoallv){x->send_at, x->send_len, x->recv_at, x->recv_len};
 }
 
 /* Lengths of all sizes, zero too; no byte too many. */
-static const char *check_swap(terse_group *seat)
+static const char *check_alltoallv(terse_group *handle)
 {
     for (uint32_t round = 0; round < 12; round++) {
         struct exchange x;
         terse_fault fault = {0};
-        if (!prepare(&x, seat, round))
+        if (!prepare(&x, handle, round))
             return "out of memory";
-        const terse_swap swap = swap_of(&x);
-        const terse_status status = terse_group_swap(seat, &swap, &fault);
-        const int right = status == TERSE_OK && arrived(&x, seat);
+        const terse_alltoallv alltoallv = alltoallv_of(&x);
+        const terse_status status = terse_group_alltoallv(handle, &alltoallv, &fault);
+        const int right = status == TERSE_OK && arrived(&x, handle);
         free(x.memory);
         if (status)
-            return fail("swap", status, &fault);
+            return fail("alltoallv", status, &fault);
         if (!right)
-            return "swap: other bytes";
+            return "alltoallv: other bytes";
     }
     return NULL;
 }
 
 /* ---- many requests at once ---- */
 
-static const char *post_round(terse_group *seat, struct exchange *x, uint32_t round)
+static const char *post_round(terse_group *handle, struct exchange *x, uint32_t round)
 {
     terse_fault fault = {0};
-    if (!prepare(x, seat, round))
+    if (!prepare(x, handle, round))
         return "out of memory";
     /* The arrays belong to the call: they may change once it returns. */
     struct exchange copy = *x;
-    const terse_swap swap = swap_of(&copy);
-    const terse_status status = terse_group_post_swap(seat, &swap, &x->request, &fault);
+    const terse_alltoallv alltoallv = alltoallv_of(&copy);
+    const terse_status status = terse_group_post_alltoallv(handle, &alltoallv, &x->request, &fault);
     memset(&copy, 0xff, sizeof copy);
     return status ? fail("post", status, &fault) : NULL;
 }
@@ -144,24 +144,24 @@ static const char *post_round(terse_group *seat, struct exchange *x, uint32_t ro
 enum { ROUNDS = 7 }; /* a prime: any stride visits all */
 
 /* Waits in another order on every rank. */
-static const char *check_out_of_order(terse_group *seat)
+static const char *check_out_of_order(terse_group *handle)
 {
     static _Thread_local struct exchange x[ROUNDS];
-    const uint32_t stride = 1 + terse_group_rank(seat) % (ROUNDS - 1);
+    const uint32_t stride = 1 + terse_group_rank(handle) % (ROUNDS - 1);
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        const char *const bad = post_round(seat, &x[i], 20 + i);
+        const char *const bad = post_round(handle, &x[i], 20 + i);
         if (bad)
             return bad;
     }
     for (uint32_t i = 0; i < ROUNDS; i++) {
         struct exchange *const next = &x[i * stride % ROUNDS];
         terse_fault fault = {0};
-        const terse_status status = terse_group_wait(seat, next->request, &fault);
+        const terse_status status = terse_group_wait(handle, next->request, &fault);
         if (status)
             return fail("wait", status, &fault);
-        if (!arrived(next, seat))
+        if (!arrived(next, handle))
             return "out of order: other bytes";
-        if (terse_group_wait(seat, next->request, NULL) != TERSE_BAD_ARGUMENT)
+        if (terse_group_wait(handle, next->request, NULL) != TERSE_BAD_ARGUMENT)
             return "waiting twice is not refused";
         free(next->memory);
     }
@@ -169,12 +169,12 @@ static const char *check_out_of_order(terse_group *seat)
 }
 
 /* test instead of wait. */
-static const char *check_testing(terse_group *seat)
+static const char *check_testing(terse_group *handle)
 {
     static _Thread_local struct exchange x[ROUNDS];
     uint32_t left = ROUNDS;
     for (uint32_t i = 0; i < ROUNDS; i++) {
-        const char *const bad = post_round(seat, &x[i], 40 + i);
+        const char *const bad = post_round(handle, &x[i], 40 + i);
         if (bad)
             return bad;
     }
@@ -184,10 +184,10 @@ static const char *check_testing(terse_group *seat)
             int done = 0;
             if (!x[i].memory)
                 continue;
-            const terse_status status = terse_group_test(seat, x[i].request, &done, &fault);
+            const terse_status status = terse_group_test(handle, x[i].request, &done, &fault);
             if (status)
                 return fail("test", status, &fault);
-            if (done && !arrived(&x[i], seat))
+            if (done && !arrived(&x[i], handle))
                 return "test: other bytes";
             if (done) {
                 free(x[i].memory);
@@ -201,22 +201,22 @@ static const char *check_testing(terse_group *seat)
 }
 
 /* As many under way as there may be. */
-static const char *check_run_ahead(terse_group *seat)
+static const char *check_run_ahead(terse_group *handle)
 {
     static _Thread_local terse_request requests[TERSE_MAX_REQUESTS];
     terse_fault fault = {0};
     terse_request one_more;
     for (uint32_t turn = 0; turn < 2; turn++) {
         for (uint32_t i = 0; i < TERSE_MAX_REQUESTS; i++) {
-            const terse_status status = terse_group_post_barrier(seat, &requests[i], &fault);
+            const terse_status status = terse_group_post_barrier(handle, &requests[i], &fault);
             if (status)
                 return fail("barrier", status, &fault);
         }
-        if (terse_group_post_barrier(seat, &one_more, NULL) != TERSE_BAD_ARGUMENT)
+        if (terse_group_post_barrier(handle, &one_more, NULL) != TERSE_BAD_ARGUMENT)
             return "one request too many is not refused";
         for (uint32_t i = 0; i < TERSE_MAX_REQUESTS; i++) {
             const uint32_t at = turn ? TERSE_MAX_REQUESTS - 1 - i : i;
-            const terse_status status = terse_group_wait(seat, requests[at], &fault);
+            const terse_status status = terse_group_wait(handle, requests[at], &fault);
             if (status)
                 return fail("wait", status, &fault);
         }
@@ -225,25 +225,25 @@ static const char *check_run_ahead(terse_group *seat)
 }
 
 /* The oldest request stays unobserved while many others come and go. */
-static const char *check_left_behind(terse_group *seat)
+static const char *check_left_behind(terse_group *handle)
 {
     terse_fault fault = {0};
     terse_request oldest;
-    terse_status status = terse_group_post_barrier(seat, &oldest, &fault);
+    terse_status status = terse_group_post_barrier(handle, &oldest, &fault);
     for (uint32_t i = 0; i < 2 * TERSE_MAX_REQUESTS && !status; i++)
-        status = terse_group_barrier(seat, &fault);
+        status = terse_group_barrier(handle, &fault);
     if (!status)
-        status = terse_group_wait(seat, oldest, &fault);
+        status = terse_group_wait(handle, oldest, &fault);
     return status ? fail("left behind", status, &fault) : NULL;
 }
 
-/* ---- gather, broadcast, barrier ---- */
+/* ---- all-gather, broadcast, barrier ---- */
 
 /* Of different lengths, and in place. */
-static const char *check_gather(terse_group *seat)
+static const char *check_allgatherv(terse_group *handle)
 {
-    const uint32_t me = terse_group_rank(seat);
-    const uint32_t workers = terse_group_workers(seat);
+    const uint32_t me = terse_group_rank(handle);
+    const uint32_t workers = terse_group_workers(handle);
     for (uint32_t round = 60; round < 66; round++) {
         static _Thread_local uint8_t heard[MOST][20011 + GUARD];
         void *recv_at[MOST];
@@ -258,27 +258,27 @@ static const char *check_gather(terse_group *seat)
         memset(heard, 0xa5, sizeof heard);
         fill_bytes(send, recv_len[me], me, 0, round);
         const terse_status status =
-            terse_group_gather(seat, send, recv_len[me], recv_at, recv_len, &fault);
+            terse_group_allgatherv(handle, send, recv_len[me], recv_at, recv_len, &fault);
         if (status)
-            return fail("gather", status, &fault);
+            return fail("allgatherv", status, &fault);
         for (uint32_t r = 0; r < workers; r++)
             if (!are_bytes(heard[r], recv_len[r], r, 0, round) || heard[r][recv_len[r]] != 0xa5)
-                return "gather: other bytes";
+                return "allgatherv: other bytes";
     }
     return NULL;
 }
 
 /* From every root, of any length. */
-static const char *check_broadcast(terse_group *seat)
+static const char *check_broadcast(terse_group *handle)
 {
-    for (uint32_t root = 0; root < terse_group_workers(seat); root++) {
+    for (uint32_t root = 0; root < terse_group_workers(handle); root++) {
         uint8_t bytes[3000];
         terse_fault fault = {0};
         const size_t len = root % 4 == 3 ? 0 : sizeof bytes - root;
         memset(bytes, 0xa5, sizeof bytes);
-        if (terse_group_rank(seat) == root)
+        if (terse_group_rank(handle) == root)
             fill_bytes(bytes, len, root, 0, 70);
-        const terse_status status = terse_group_broadcast(seat, root, bytes, len, &fault);
+        const terse_status status = terse_group_broadcast(handle, root, bytes, len, &fault);
         if (status)
             return fail("broadcast", status, &fault);
         if (!are_bytes(bytes, len, root, 0, 70))
@@ -290,11 +290,11 @@ static const char *check_broadcast(terse_group *seat)
     return NULL;
 }
 
-static const char *check_barrier(terse_group *seat)
+static const char *check_barrier(terse_group *handle)
 {
     for (int i = 0; i < 50; i++) {
         terse_fault fault = {0};
-        const terse_status status = terse_group_barrier(seat, &fault);
+        const terse_status status = terse_group_barrier(handle, &fault);
         if (status)
             return fail("barrier", status, &fault);
     }
@@ -313,20 +313,20 @@ void fill_floats(float *floats, size_t count, uint32_t rank)
     }
 }
 
-static const char *sum_of(terse_group *seat, size_t count)
+static const char *sum_of(terse_group *handle, size_t count)
 {
-    const size_t scratch_count = terse_group_sum_scratch(seat, count);
+    const size_t scratch_count = terse_group_allreduce_scratch(handle, count);
     float *const floats = malloc((2 * count + scratch_count + 2) * sizeof *floats);
     terse_fault fault = {0};
     if (!floats)
         return "out of memory";
     float *const expected = floats + count + 1;
     float *const scratch = expected + count + 1; /* rarely aligned to more than a float */
-    fill_floats(floats, count, terse_group_rank(seat));
+    fill_floats(floats, count, terse_group_rank(handle));
     floats[count] = expected[count] = 7;
-    const terse_status status = terse_group_sum(seat, floats, count, scratch, &fault);
+    const terse_status status = terse_group_allreduce(handle, floats, count, scratch, &fault);
     fill_floats(expected, count, 0);
-    for (uint32_t r = 1; r < terse_group_workers(seat) && !status; r++) {
+    for (uint32_t r = 1; r < terse_group_workers(handle) && !status; r++) {
         float *const next = malloc((count + 1) * sizeof *next);
         if (!next)
             break;
@@ -343,19 +343,19 @@ static const char *sum_of(terse_group *seat, size_t count)
 }
 
 /* Bit for bit the sum in rank order. */
-static const char *check_sum(terse_group *seat)
+static const char *check_sum(terse_group *handle)
 {
     /* Around the 16 floats that slices are made of, and a slice of several segments. */
     static const size_t counts[] = {0, 1, 15, 16, 17, 63, 64, 65, 1000, 4099, 20000};
     const char *bad = NULL;
     for (size_t i = 0; i < sizeof counts / sizeof *counts && !bad; i++)
-        bad = sum_of(seat, counts[i]);
-    if (!bad && terse_group_workers(seat) <= 4)
-        bad = sum_of(seat, (size_t)terse_group_workers(seat) * 600000 + 5);
+        bad = sum_of(handle, counts[i]);
+    if (!bad && terse_group_workers(handle) <= 4)
+        bad = sum_of(handle, (size_t)terse_group_workers(handle) * 600000 + 5);
     return bad;
 }
 
-static const char *check_traffic(terse_group *seat)
+static const char *check_traffic(terse_group *handle)
 {
     uint64_t before[2];
     uint64_t after[2];
@@ -363,16 +363,16 @@ static const char *check_traffic(terse_group *seat)
     terse_fault fault = {0};
     uint64_t said = 0;
     uint64_t heard = 0;
-    terse_group_traffic(seat, &before[0], &before[1]);
-    const char *const bad = post_round(seat, &x, 81);
+    terse_group_traffic(handle, &before[0], &before[1]);
+    const char *const bad = post_round(handle, &x, 81);
     if (bad)
         return bad;
-    const terse_status status = terse_group_wait(seat, x.request, &fault);
+    const terse_status status = terse_group_wait(handle, x.request, &fault);
     if (status)
         return fail("wait", status, &fault);
-    terse_group_traffic(seat, &after[0], &after[1]);
-    for (uint32_t r = 0; r < terse_group_workers(seat); r++)
-        if (r != terse_group_rank(seat)) {
+    terse_group_traffic(handle, &after[0], &after[1]);
+    for (uint32_t r = 0; r < terse_group_workers(handle); r++)
+        if (r != terse_group_rank(handle)) {
             said += x.send_len[r];
             heard += x.recv_len[r];
         }
@@ -382,8 +382,8 @@ static const char *check_traffic(terse_group *seat)
 }
 
 const struct named_check all_checks[] = {
-    {"swap", check_swap},
-    {"gather", check_gather},
+    {"alltoallv", check_alltoallv},
+    {"allgatherv", check_allgatherv},
     {"broadcast", check_broadcast},
     {"barrier", check_barrier},
     {"out of order", check_out_of_order},

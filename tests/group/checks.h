@@ -1,11 +1,11 @@
-/* What a seat of any engine must do. Every worker of the group runs a check at the same time, each
- * with its seat; it returns NULL, or what went wrong. No cmocka: MPI programs use it too. */
+/* What a handle of any engine must do. Every worker of the group runs a check at the same time,
+ * each with its handle; it returns NULL, or what went wrong. No cmocka: MPI programs use it too. */
 #ifndef TEST_GROUP_CHECKS_H
 #define TEST_GROUP_CHECKS_H
 
 #include <terse/group.h>
 
-typedef const char *check_fn(terse_group *seat);
+typedef const char *check_fn(terse_group *handle);
 
 struct named_check {
     const char *name;

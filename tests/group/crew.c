@@ -5,7 +5,7 @@
 
 struct member {
     pthread_t thread;
-    terse_group *seat;
+    terse_group *handle;
     check_fn *run;
     char why[300];
     int bad;
@@ -14,21 +14,21 @@ struct member {
 static void *work(void *context)
 {
     struct member *const member = context;
-    const char *const bad = member->run(member->seat);
+    const char *const bad = member->run(member->handle);
     member->bad = bad != NULL;
     if (bad) /* it belongs to this thread, which ends */
         (void)snprintf(member->why, sizeof member->why, "rank %u: %s",
-                       (unsigned)terse_group_rank(member->seat), bad);
+                       (unsigned)terse_group_rank(member->handle), bad);
     return NULL;
 }
 
-const char *crew_run(terse_group *const *seats, uint32_t workers, check_fn *run)
+const char *crew_run(terse_group *const *handles, uint32_t workers, check_fn *run)
 {
     static struct member crew[TERSE_MAX_LOCAL_WORKERS];
     uint32_t started = 0;
     const char *bad = NULL;
     for (; started < workers; started++) {
-        crew[started].seat = seats[started];
+        crew[started].handle = handles[started];
         crew[started].run = run;
         if (pthread_create(&crew[started].thread, NULL, work, &crew[started]))
             break;

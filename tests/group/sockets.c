@@ -9,7 +9,7 @@
 
 enum { MOST = 8 };
 
-/* What is still to pass between this seat and one other for one request. */
+/* What is still to pass between this handle and one other for one request. */
 struct stream {
     const char *send_at;
     char *recv_at;
@@ -26,13 +26,14 @@ struct engine {
     uint32_t queued;
 };
 
-static terse_status post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                         int32_t *rank)
 {
     struct engine *const engine = context;
     (void)rank;
     for (uint32_t r = 0; r < engine->workers; r++)
-        engine->streams[slot][r] = (struct stream){swap->send_at[r], swap->recv_at[r],
-                                                   swap->send_len[r], swap->recv_len[r]};
+        engine->streams[slot][r] = (struct stream){alltoallv->send_at[r], alltoallv->recv_at[r],
+                                                   alltoallv->send_len[r], alltoallv->recv_len[r]};
     engine->queue[engine->queued++] = slot;
     return TERSE_OK;
 }
@@ -102,7 +103,7 @@ static terse_status test(void *context, uint32_t slot, int *done, int32_t *rank)
     for (uint32_t r = 0; r < engine->workers; r++)
         if (r != engine->rank && !move(engine, r)) {
             *rank = (int32_t)r;
-            return TERSE_BROKEN;
+            return TERSE_PEER_LOST;
         }
     *done = is_over(engine, slot);
     if (*done)
@@ -141,7 +142,7 @@ static terse_status wait_for(void *context, uint32_t slot, uint64_t nanoseconds,
             for (uint32_t r = engine->workers; r-- > 0;)
                 if (engine->streams[slot][r].recv_left)
                     *rank = (int32_t)r;
-            return TERSE_LATE;
+            return TERSE_TIMEOUT;
         }
         sleep_until_something_can_move(engine);
         status = test(context, slot, &done, rank);
@@ -171,7 +172,7 @@ static int connect_all(struct engine **engines, uint32_t workers)
     return 1;
 }
 
-int sockets_open(uint32_t workers, terse_group **seats)
+int sockets_open(uint32_t workers, terse_group **handles)
 {
     static const terse_group_ops ops = {
         .size = sizeof ops, .post = post, .test = test, .wait = wait_for, .destroy = destroy};
@@ -190,7 +191,7 @@ int sockets_open(uint32_t workers, terse_group **seats)
     if (!connect_all(engines, workers))
         return 0;
     for (uint32_t r = 0; r < workers; r++)
-        if (terse_group_callbacks(&ops, engines[r], r, workers, &seats[r]))
+        if (terse_group_callbacks(&ops, engines[r], r, workers, &handles[r]))
             return 0;
     return 1;
 }

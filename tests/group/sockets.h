@@ -4,7 +4,7 @@
 
 #include <terse/group.h>
 
-/* Seats of a group of at most 8 whose engines speak over socket pairs. 0 if something failed. */
-int sockets_open(uint32_t workers, terse_group **seats);
+/* Handles of a group of at most 8 whose engines speak over socket pairs. 0 if something failed. */
+int sockets_open(uint32_t workers, terse_group **handles);
 
 #endif

@@ -1,5 +1,6 @@
-/* Which level is bound: by the CPU, by TERSE_KERNELS, by terse_level_set. It is decided once per
- * process, so the tests of TERSE_KERNELS ask in children, before this process has asked itself. */
+/* Which set is bound: by the CPU, by TERSE_KERNELS, by terse_kernel_set_select. It is decided once
+ * per process, so the tests of TERSE_KERNELS ask in children, before this process has asked itself.
+ */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 
 #define THREADS 8
 
-/* ---- the child: says "STATUS LEVEL" or "STATUS fault text" ---- */
+/* ---- the child: says "STATUS SET" or "STATUS fault text" ---- */
 
 static int child(int out)
 {
@@ -28,12 +29,13 @@ static int child(int out)
     const struct tsk_table *table;
     const char *kernel;
     terse_fault fault = {0};
-    const terse_status status = terse_level(&name, &fault);
+    const terse_status status = terse_kernel_set_name(&name, &fault);
     if (tsk_bound(&table, NULL) != status || terse_kernel_list(0, &kernel, &kernel) != status)
         return 1;
     if (dprintf(out, "%d %s\n", (int)status, status == TERSE_OK ? name : fault.text) < 0)
         return 2;
-    if (terse_level_set("ref", NULL) != TERSE_OK || terse_level(&name, NULL) != TERSE_OK)
+    if (terse_kernel_set_select("ref", NULL) != TERSE_OK ||
+        terse_kernel_set_name(&name, NULL) != TERSE_OK)
         return 3;
     return strcmp(name, "ref") != 0;
 }
@@ -63,9 +65,9 @@ static void ask_child(const char *kernels, char *said, size_t cap)
 
 static const char *best_name(void)
 {
-    terse_level_about about;
+    terse_kernel_set_about about;
     const char *best = "";
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++)
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++)
         if (about.supported)
             best = about.name;
     return best;
@@ -106,12 +108,12 @@ static void best_without_environment(void **state)
     assert_string_equal(said, expected);
 }
 
-static void environment_forces_a_level(void **state)
+static void environment_forces_a_set(void **state)
 {
-    terse_level_about about;
+    terse_kernel_set_about about;
     char said[300], expected[300];
     (void)state;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
         ask_child(about.name, said, sizeof said);
         (void)snprintf(expected, sizeof expected, "0 %s\n", about.name);
         if (about.supported)
@@ -127,75 +129,75 @@ static void bad_environment_is_an_error(void **state)
     const char *foreign = strcmp(best_name(), "neon") == 0 ? "avx2" : "neon";
     (void)state;
     ask_child("foo", said, sizeof said);
-    (void)snprintf(expected, sizeof expected, "%d no kernel level 'foo'; this build has ref, ",
+    (void)snprintf(expected, sizeof expected, "%d no kernel set 'foo'; this build has ref, ",
                    TERSE_BAD_ARGUMENT);
     assert_memory_equal(said, expected, strlen(expected));
     ask_child("AVX2", said, sizeof said); /* names are written in one way */
-    assert_memory_equal(said, "-1 no kernel level 'AVX2'", 25);
+    assert_memory_equal(said, "-1 no kernel set 'AVX2'", 23);
     ask_child(foreign, said, sizeof said);
     (void)snprintf(expected, sizeof expected,
-                   "%d kernel level '%s' is for another kind of CPU; this build has ref, ",
+                   "%d kernel set '%s' is for another kind of CPU; this build has ref, ",
                    TERSE_UNSUPPORTED, foreign);
     assert_memory_equal(said, expected, strlen(expected));
 }
 
-static void set_changes_the_level(void **state)
+static void select_changes_the_set(void **state)
 {
-    terse_level_about about;
+    terse_kernel_set_about about;
     const char *name;
     terse_fault fault = {0};
     (void)state;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
         if (!about.supported) {
-            assert_int_equal(terse_level_set(about.name, &fault), TERSE_UNSUPPORTED);
+            assert_int_equal(terse_kernel_set_select(about.name, &fault), TERSE_UNSUPPORTED);
             assert_non_null(strstr(fault.text, "this CPU has no "));
             continue;
         }
-        assert_int_equal(terse_level_set(about.name, NULL), TERSE_OK);
-        assert_int_equal(terse_level(&name, NULL), TERSE_OK);
+        assert_int_equal(terse_kernel_set_select(about.name, NULL), TERSE_OK);
+        assert_int_equal(terse_kernel_set_name(&name, NULL), TERSE_OK);
         assert_string_equal(name, about.name);
     }
-    assert_int_equal(terse_level_set("ref", NULL), TERSE_OK);
-    assert_int_equal(terse_level_set("foo", &fault), TERSE_BAD_ARGUMENT);
-    assert_non_null(strstr(fault.text, "no kernel level 'foo'; this build has ref"));
-    assert_int_equal(terse_level(&name, NULL), TERSE_OK);
-    assert_string_equal(name, "ref"); /* a refused level changes nothing */
-    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
-    assert_int_equal(terse_level(&name, NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_select("ref", NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_select("foo", &fault), TERSE_BAD_ARGUMENT);
+    assert_non_null(strstr(fault.text, "no kernel set 'foo'; this build has ref"));
+    assert_int_equal(terse_kernel_set_name(&name, NULL), TERSE_OK);
+    assert_string_equal(name, "ref"); /* a refused set changes nothing */
+    assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_name(&name, NULL), TERSE_OK);
     assert_string_equal(name, best_name());
 }
 
 static void lists_are_complete(void **state)
 {
-    terse_level_about about;
-    const char *kernel, *level;
+    terse_kernel_set_about about;
+    const char *kernel, *set;
     uint32_t slots = 0;
     (void)state;
-    assert_int_equal(terse_level_list(0, &about), TERSE_OK);
+    assert_int_equal(terse_kernel_set_list(0, &about), TERSE_OK);
     assert_string_equal(about.name, "ref");
     assert_int_equal(about.supported, 1);
     assert_int_equal(about.kernels, tsk_slot_count);
-    assert_int_equal(terse_level_list(99, &about), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_level_list(0, NULL), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
-    for (; terse_kernel_list(slots, &kernel, &level) == TERSE_OK; slots++) {
+    assert_int_equal(terse_kernel_set_list(99, &about), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_kernel_set_list(0, NULL), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
+    for (; terse_kernel_list(slots, &kernel, &set) == TERSE_OK; slots++) {
         assert_string_equal(kernel, tsk_slot_names[slots]);
-        assert_true(strcmp(level, best_name()) == 0 || strcmp(level, "ref") == 0);
+        assert_true(strcmp(set, best_name()) == 0 || strcmp(set, "ref") == 0);
     }
     assert_int_equal(slots, tsk_slot_count);
-    assert_int_equal(terse_kernel_list(slots, &kernel, &level), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_kernel_list(0, NULL, &level), TERSE_BAD_ARGUMENT);
-    assert_int_equal(terse_level(NULL, NULL), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_kernel_list(slots, &kernel, &set), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_kernel_list(0, NULL, &set), TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_kernel_set_name(NULL, NULL), TERSE_BAD_ARGUMENT);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(best_without_environment), /* those with children come first */
-        cmocka_unit_test(environment_forces_a_level),
+        cmocka_unit_test(environment_forces_a_set),
         cmocka_unit_test(bad_environment_is_an_error),
         cmocka_unit_test(threads_agree), /* this one binds */
-        cmocka_unit_test(set_changes_the_level),
+        cmocka_unit_test(select_changes_the_set),
         cmocka_unit_test(lists_are_complete),
     };
     (void)unsetenv("TERSE_KERNELS"); /* the tests set it where they mean it */

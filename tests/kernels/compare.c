@@ -13,10 +13,10 @@ static const struct {
     {"magnitude_max_f32", trial_magnitude_max},
     {"magnitude_sum_f32", trial_magnitude_sum},
     {"square_sum_f32", trial_square_sum},
-    {"draw_u32", trial_draw},
-    {"keep_add_f32", trial_keep_add},
+    {"random_u32", trial_random},
+    {"snapshot_add_f32", trial_snapshot_add},
     {"add_f32", trial_add},
-    {"less_f32", trial_less},
+    {"sub_scaled_f32", trial_sub_scaled},
     {"f16_from_f32", trial_f16_from},
     {"bf16_from_f32", trial_bf16_from},
     {"f16_add_f32", trial_f16_add},
@@ -48,15 +48,15 @@ const char *compare_name(size_t slot)
     return slot < SLOTS ? slots[slot].name : "";
 }
 
-static size_t compare_one(struct lab *lab, const struct trial *trial, const char *level_name,
+static size_t compare_one(struct lab *lab, const struct trial *trial, const char *set_name,
                           size_t slot, size_t failed)
 {
     const size_t different = slots[slot].run(lab, trial);
     lab->trials++;
     if (different > 0 && failed < TOLD_AT_MOST)
         printf("%s of %s differs from ref in %zu values: count %zu, place %u, fill %d, seed %llu\n",
-               slots[slot].name, level_name, different, trial->count, trial->place,
-               (int)trial->fill, (unsigned long long)lab->seed);
+               slots[slot].name, set_name, different, trial->count, trial->place, (int)trial->fill,
+               (unsigned long long)lab->seed);
     return different > 0;
 }
 
@@ -81,27 +81,26 @@ static size_t next_count(const struct lab *lab, size_t count)
     return count + 1;
 }
 
-size_t compare_slot(struct lab *lab, const struct tsk_table *level, const char *level_name,
-                    size_t slot)
+size_t compare_slot(struct lab *lab, const struct tsk_table *set, const char *set_name, size_t slot)
 {
     static const size_t large[] = {1031, 65537, LAB_LARGE};
     static const unsigned large_places[] = {0, 5, PLACE_END};
     size_t failed = 0;
-    /* The same numbers for every slot and level, in whatever order they are run. */
+    /* The same numbers for every slot and set, in whatever order they are run. */
     lab->state = lab->seed + slot;
     for (size_t count = 0; count <= 200; count = next_count(lab, count)) {
         for (unsigned place = first_place(lab, count); place <= PLACE_END;
              place = next_place(lab, count, place)) {
             const enum fill fill = (enum fill)((count + place) % FILL_COUNT);
-            const struct trial trial = {level, count, place, fill};
-            failed += compare_one(lab, &trial, level_name, slot, failed);
+            const struct trial trial = {set, count, place, fill};
+            failed += compare_one(lab, &trial, set_name, slot, failed);
         }
     }
     for (unsigned i = 0; i < (lab->quick ? 2u : 3u); i++) {
         for (unsigned j = 0; j < 3; j++) {
             const enum fill fill = j == 0 ? FILL_NORMAL : j == 1 ? FILL_FINITE : FILL_TIES;
-            const struct trial trial = {level, large[i], large_places[j], fill};
-            failed += compare_one(lab, &trial, level_name, slot, failed);
+            const struct trial trial = {set, large[i], large_places[j], fill};
+            failed += compare_one(lab, &trial, set_name, slot, failed);
         }
     }
     return failed;

@@ -1,4 +1,4 @@
-/* Every length, every place, every kind of number: one slot of a level against ref. */
+/* Every length, every place, every kind of number: one slot of a set against ref. */
 #ifndef TEST_KERNELS_COMPARE_H
 #define TEST_KERNELS_COMPARE_H
 
@@ -7,8 +7,8 @@
 /* The slot's name as the trials know it; equal to tsk_slot_names[slot] or the tests are wrong. */
 const char *compare_name(size_t slot);
 
-/* Returns the number of trials in which the level differs from ref, and says which those are. */
-size_t compare_slot(struct lab *lab, const struct tsk_table *level, const char *level_name,
+/* Returns the number of trials in which the set differs from ref, and says which those are. */
+size_t compare_slot(struct lab *lab, const struct tsk_table *set, const char *set_name,
                     size_t slot);
 
 #endif

@@ -34,11 +34,12 @@ static size_t philox_wrong(const struct tsk_table *table, const uint32_t counter
                            const uint32_t key[2], const uint32_t expected[4])
 {
     const struct tsk_stream stream = {{key[0], key[1]}, {counter[1], counter[2], counter[3]}};
-    uint32_t draw[TSK_DRAW_GROUP];
+    uint32_t random[TSK_RANDOM_GROUP];
     size_t wrong = 0;
-    table->draw_u32(&stream, (uint64_t)(counter[0] / 16) * TSK_DRAW_GROUP, TSK_DRAW_GROUP, draw);
+    table->random_u32(&stream, (uint64_t)(counter[0] / 16) * TSK_RANDOM_GROUP, TSK_RANDOM_GROUP,
+                      random);
     for (uint32_t word = 0; word < 4; word++) {
-        const uint32_t got = draw[counter[0] % 16 + 16 * word];
+        const uint32_t got = random[counter[0] % 16 + 16 * word];
         if (got != expected[word])
             wrong += tell("philox", word, got, expected[word]);
     }

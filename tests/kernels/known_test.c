@@ -1,4 +1,4 @@
-/* Every level, ref included, against answers from elsewhere. */
+/* Every set, ref included, against answers from elsewhere. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,19 +14,19 @@
 
 #define MAX_KNOWN 16u
 
-static void levels_know(void **state)
+static void sets_know(void **state)
 {
     const struct known *known = *state;
-    terse_level_about about;
-    for (uint32_t i = 0; terse_level_list(i, &about) == TERSE_OK; i++) {
-        const struct tsk_table *level;
+    terse_kernel_set_about about;
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
+        const struct tsk_table *set;
         if (!about.supported) {
             printf("%s not asked: this CPU does not have it\n", about.name);
             continue;
         }
-        assert_int_equal(terse_level_set(about.name, NULL), TERSE_OK);
-        assert_int_equal(tsk_bound(&level, NULL), TERSE_OK);
-        assert_int_equal(known->wrong(level), 0);
+        assert_int_equal(terse_kernel_set_select(about.name, NULL), TERSE_OK);
+        assert_int_equal(tsk_bound(&set, NULL), TERSE_OK);
+        assert_int_equal(known->wrong(set), 0);
     }
 }
 
@@ -38,7 +38,7 @@ int main(void)
         return 1;
     for (size_t i = 0; i < known_count; i++) {
         known[i] = known_all[i];
-        tests[i] = (struct CMUnitTest){known[i].name, levels_know, NULL, NULL, &known[i]};
+        tests[i] = (struct CMUnitTest){known[i].name, sets_know, NULL, NULL, &known[i]};
     }
     return _cmocka_run_group_tests("kernels/known", tests, known_count, NULL, NULL);
 }

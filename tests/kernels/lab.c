@@ -67,7 +67,7 @@ int lab_open(struct lab *lab)
         printf("TERSE_TEST_QUICK=1: fewer lengths and places\n");
     for (unsigned i = 0; i < LAB_BUFFERS; i++)
         if (guarded_open(&lab->in[i], len) || guarded_open(&lab->ref[i], len) ||
-            guarded_open(&lab->level[i], len))
+            guarded_open(&lab->set[i], len))
             return -1;
     return 0;
 }
@@ -77,7 +77,7 @@ void lab_close(struct lab *lab)
     for (unsigned i = 0; i < LAB_BUFFERS; i++) {
         guarded_close(&lab->in[i]);
         guarded_close(&lab->ref[i]);
-        guarded_close(&lab->level[i]);
+        guarded_close(&lab->set[i]);
     }
 }
 
@@ -205,7 +205,7 @@ static struct pair pair_at(struct lab *lab, unsigned which, const struct trial *
     const size_t at = (size_t)(ref - memory->first);
     struct pair pair = {
         .ref = ref,
-        .level = lab->level[which].first + at,
+        .set = lab->set[which].first + at,
         .size = size,
         .before = smaller(at, AROUND),
         .behind = smaller(memory->len - at - size, AROUND),
@@ -217,7 +217,7 @@ static struct pair pair_at(struct lab *lab, unsigned which, const struct trial *
 
 static void pair_copy(const struct pair *pair)
 {
-    memcpy(pair->level - pair->before, pair->ref - pair->before,
+    memcpy(pair->set - pair->before, pair->ref - pair->before,
            pair->before + pair->size + pair->behind);
 }
 
@@ -246,7 +246,7 @@ size_t pair_bytes_differ(const struct pair *pair)
 {
     size_t different = 0;
     for (size_t i = 0; i < pair->size; i++)
-        different += pair->ref[i] != pair->level[i];
+        different += pair->ref[i] != pair->set[i];
     return different;
 }
 
@@ -256,7 +256,7 @@ size_t pair_floats_differ(const struct pair *pair)
     for (size_t i = 0; i < pair->size / sizeof(float); i++) {
         float a, b;
         memcpy(&a, pair->ref + i * sizeof a, sizeof a);
-        memcpy(&b, pair->level + i * sizeof b, sizeof b);
+        memcpy(&b, pair->set + i * sizeof b, sizeof b);
         different += !(isnan(a) && isnan(b)) && bits_of_float(a) != bits_of_float(b);
     }
     return different;
@@ -264,6 +264,6 @@ size_t pair_floats_differ(const struct pair *pair)
 
 int pair_around_differs(const struct pair *pair)
 {
-    return memcmp(pair->ref - pair->before, pair->level - pair->before, pair->before) != 0 ||
-           memcmp(pair->ref + pair->size, pair->level + pair->size, pair->behind) != 0;
+    return memcmp(pair->ref - pair->before, pair->set - pair->before, pair->before) != 0 ||
+           memcmp(pair->ref + pair->size, pair->set + pair->size, pair->behind) != 0;
 }

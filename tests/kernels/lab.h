@@ -24,7 +24,7 @@ struct guarded {
 struct lab {
     struct guarded in[LAB_BUFFERS];
     struct guarded ref[LAB_BUFFERS];
-    struct guarded level[LAB_BUFFERS];
+    struct guarded set[LAB_BUFFERS];
     uint64_t seed;
     uint64_t state;
     int quick;
@@ -46,7 +46,7 @@ enum fill {
 };
 
 struct trial {
-    const struct tsk_table *level;
+    const struct tsk_table *set;
     size_t count;
     unsigned place;
     enum fill fill;
@@ -55,7 +55,7 @@ struct trial {
 /* The two outputs of a trial. */
 struct pair {
     uint8_t *ref;
-    uint8_t *level;
+    uint8_t *set;
     size_t size;
     size_t before; /* bytes around them that must stay equal too */
     size_t behind;

@@ -4,16 +4,16 @@
 
 #include "kernels/lab.h"
 
-/* Returns how many things differ between trial->level and ref. */
+/* Returns how many things differ between trial->set and ref. */
 typedef size_t (*trial_run)(struct lab *lab, const struct trial *trial);
 
 size_t trial_magnitude_max(struct lab *lab, const struct trial *trial);
 size_t trial_magnitude_sum(struct lab *lab, const struct trial *trial);
 size_t trial_square_sum(struct lab *lab, const struct trial *trial);
-size_t trial_draw(struct lab *lab, const struct trial *trial);
-size_t trial_keep_add(struct lab *lab, const struct trial *trial);
+size_t trial_random(struct lab *lab, const struct trial *trial);
+size_t trial_snapshot_add(struct lab *lab, const struct trial *trial);
 size_t trial_add(struct lab *lab, const struct trial *trial);
-size_t trial_less(struct lab *lab, const struct trial *trial);
+size_t trial_sub_scaled(struct lab *lab, const struct trial *trial);
 size_t trial_f16_from(struct lab *lab, const struct trial *trial);
 size_t trial_bf16_from(struct lab *lab, const struct trial *trial);
 size_t trial_f16_add(struct lab *lab, const struct trial *trial);

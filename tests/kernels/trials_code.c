@@ -22,8 +22,7 @@ static size_t log_codes_differ(struct lab *lab, const struct trial *trial, unsig
         thresholds[j] = scale * ldexpf(0.75f, (int)j - (int)levels + 1);
     const unsigned mag_bits = 4 + trial->place % 12; /* 15 at most: a code has 16 bits */
     tsk_ref.log_codes_f32(in, n, thresholds, levels, mag_bits, (uint16_t *)(void *)codes.ref);
-    trial->level->log_codes_f32(in, n, thresholds, levels, mag_bits,
-                                (uint16_t *)(void *)codes.level);
+    trial->set->log_codes_f32(in, n, thresholds, levels, mag_bits, (uint16_t *)(void *)codes.set);
     return codes_differ(&codes);
 }
 
@@ -49,8 +48,8 @@ static size_t log_take_differs(struct lab *lab, const struct trial *trial, unsig
     const unsigned mag_bits = 4 + trial->place % 12;
     tsk_ref.log_take_f32((float *)(void *)memory.ref, n, thresholds, levels, mag_bits, scale,
                          (uint16_t *)(void *)codes.ref);
-    trial->level->log_take_f32((float *)(void *)memory.level, n, thresholds, levels, mag_bits,
-                               scale, (uint16_t *)(void *)codes.level);
+    trial->set->log_take_f32((float *)(void *)memory.set, n, thresholds, levels, mag_bits, scale,
+                             (uint16_t *)(void *)codes.set);
     return codes_differ(&codes) + pair_floats_differ(&memory) +
            (size_t)pair_around_differs(&memory);
 }
@@ -85,8 +84,8 @@ static size_t random_codes_differ(struct lab *lab, const struct trial *trial, co
     const struct pair codes = lab_output(lab, 0, trial, n, sizeof(uint16_t));
     tsk_ref.random_codes_f32(in, n, scale, levels, mag_bits, stream, first,
                              (uint16_t *)(void *)codes.ref);
-    trial->level->random_codes_f32(in, n, scale, levels, mag_bits, stream, first,
-                                   (uint16_t *)(void *)codes.level);
+    trial->set->random_codes_f32(in, n, scale, levels, mag_bits, stream, first,
+                                 (uint16_t *)(void *)codes.set);
     return codes_differ(&codes);
 }
 
@@ -96,9 +95,10 @@ static void make_close(struct lab *lab, float *in, size_t count, const struct ts
                        uint64_t first)
 {
     for (size_t i = 0; i < count; i++) {
-        uint32_t draw[TSK_DRAW_GROUP];
-        tsk_ref.draw_u32(stream, first + i / TSK_DRAW_GROUP * TSK_DRAW_GROUP, i % 64 + 1, draw);
-        const float u = (float)(draw[i % TSK_DRAW_GROUP] >> 8) * 0x1p-24f;
+        uint32_t random[TSK_RANDOM_GROUP];
+        tsk_ref.random_u32(stream, first + i / TSK_RANDOM_GROUP * TSK_RANDOM_GROUP, i % 64 + 1,
+                           random);
+        const float u = (float)(random[i % TSK_RANDOM_GROUP] >> 8) * 0x1p-24f;
         const uint32_t which = lab_below(lab, 3);
         in[i] = which == 0 ? u : nextafterf(u, which == 1 ? 0.0f : 2.0f);
     }
@@ -109,7 +109,7 @@ size_t trial_random_codes(struct lab *lab, const struct trial *trial)
     const size_t n = trial->count;
     const unsigned mag_bits = 1 + (trial->place + (unsigned)n) % 15;
     const struct tsk_stream stream = {{(uint32_t)lab_random(lab), 7}, {1, (uint32_t)n, 3}};
-    const uint64_t first = (uint64_t)lab_below(lab, 1u << 26) * TSK_DRAW_GROUP;
+    const uint64_t first = (uint64_t)lab_below(lab, 1u << 26) * TSK_RANDOM_GROUP;
     float *in = lab_floats(lab, 0, trial, n, (enum fill)(trial->fill % FILL_FINITE_COUNT));
     const float scale = random_scale(lab, in, n, (1u << mag_bits) - 1);
     size_t different = random_codes_differ(lab, trial, in, scale, mag_bits, &stream, first);
@@ -129,7 +129,7 @@ size_t trial_nearest_codes(struct lab *lab, const struct trial *trial)
     const float scale = trial->place % 3 ? ldexpf(1.0f, (int)k - 3) : any;
     const struct pair codes = lab_output(lab, 0, trial, n, sizeof(uint16_t));
     tsk_ref.nearest_codes_f32(in, n, scale, 1u << k, k + 1, (uint16_t *)(void *)codes.ref);
-    trial->level->nearest_codes_f32(in, n, scale, 1u << k, k + 1, (uint16_t *)(void *)codes.level);
+    trial->set->nearest_codes_f32(in, n, scale, 1u << k, k + 1, (uint16_t *)(void *)codes.set);
     return codes_differ(&codes);
 }
 
@@ -143,7 +143,7 @@ size_t trial_natural_codes(struct lab *lab, const struct trial *trial)
     const uint32_t most =
         tsk_ref.natural_codes_f32(in, n, &stream, first, (uint16_t *)(void *)codes.ref);
     const uint32_t same =
-        trial->level->natural_codes_f32(in, n, &stream, first, (uint16_t *)(void *)codes.level);
+        trial->set->natural_codes_f32(in, n, &stream, first, (uint16_t *)(void *)codes.set);
     return (most != same) + codes_differ(&codes);
 }
 
@@ -166,9 +166,9 @@ static uint16_t *some_codes(struct lab *lab, const struct trial *trial, uint32_t
     return codes;
 }
 
-static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t level_bad)
+static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t set_bad)
 {
-    size_t different = (ref_bad != level_bad) + (size_t)pair_around_differs(out);
+    size_t different = (ref_bad != set_bad) + (size_t)pair_around_differs(out);
     if (!ref_bad)
         different += pair_floats_differ(out);
     return different;
@@ -184,7 +184,7 @@ static size_t log_add_differs(struct lab *lab, const struct trial *trial, unsign
     const uint32_t bad =
         tsk_ref.log_add_f32((float *)(void *)out.ref, codes, n, levels, mag_bits, scale);
     const uint32_t same =
-        trial->level->log_add_f32((float *)(void *)out.level, codes, n, levels, mag_bits, scale);
+        trial->set->log_add_f32((float *)(void *)out.set, codes, n, levels, mag_bits, scale);
     return added_differ(&out, bad, same);
 }
 
@@ -210,7 +210,7 @@ size_t trial_level_add(struct lab *lab, const struct trial *trial)
     const uint32_t bad =
         tsk_ref.level_add_f32((float *)(void *)out.ref, codes, n, levels, mag_bits, unit);
     const uint32_t same =
-        trial->level->level_add_f32((float *)(void *)out.level, codes, n, levels, mag_bits, unit);
+        trial->set->level_add_f32((float *)(void *)out.set, codes, n, levels, mag_bits, unit);
     return added_differ(&out, bad, same);
 }
 
@@ -221,8 +221,8 @@ size_t trial_natural_add(struct lab *lab, const struct trial *trial)
     const uint16_t *codes = some_codes(lab, trial, 254, 8);
     const struct pair out = lab_output_floats(lab, 0, trial, n, trial->fill);
     const uint32_t bad = tsk_ref.natural_add_f32((float *)(void *)out.ref, codes, n, factor);
-    return added_differ(
-        &out, bad, trial->level->natural_add_f32((float *)(void *)out.level, codes, n, factor));
+    return added_differ(&out, bad,
+                        trial->set->natural_add_f32((float *)(void *)out.set, codes, n, factor));
 }
 
 /* ---- bit strings ---- */
@@ -239,7 +239,7 @@ size_t trial_pack(struct lab *lab, const struct trial *trial)
         for (size_t i = 0; i < n; i++)
             codes[i] = (uint16_t)(codes[i] & ((1u << bits) - 1));
         tsk_ref.pack_codes(codes, n, bits, out.ref);
-        trial->level->pack_codes(codes, n, bits, out.level);
+        trial->set->pack_codes(codes, n, bits, out.set);
         different += pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
     }
     return different;
@@ -253,7 +253,7 @@ size_t trial_unpack(struct lab *lab, const struct trial *trial)
         const uint8_t *in = lab_bytes(lab, 0, trial, (n * bits + 7) / 8);
         const struct pair codes = lab_output(lab, 0, trial, n, sizeof(uint16_t));
         tsk_ref.unpack_codes(in, n, bits, (uint16_t *)(void *)codes.ref);
-        trial->level->unpack_codes(in, n, bits, (uint16_t *)(void *)codes.level);
+        trial->set->unpack_codes(in, n, bits, (uint16_t *)(void *)codes.set);
         different += codes_differ(&codes);
     }
     return different;

@@ -14,12 +14,12 @@ size_t trial_magnitude_max(struct lab *lab, const struct trial *trial)
 {
     float *const in = (float *)(uintptr_t)lab_floats(lab, 0, trial, trial->count, trial->fill);
     size_t different = tsk_ref.magnitude_max_f32(in, trial->count) !=
-                       trial->level->magnitude_max_f32(in, trial->count);
+                       trial->set->magnitude_max_f32(in, trial->count);
     for (int i = 0; i < 16 && trial->count > 0; i++) {
         float *const at = &in[lab_random(lab) % trial->count];
         const float held = *at;
         *at = -NAN;
-        different += trial->level->magnitude_max_f32(in, trial->count) <= TSK_INFINITY_BITS;
+        different += trial->set->magnitude_max_f32(in, trial->count) <= TSK_INFINITY_BITS;
         *at = held;
     }
     return different;
@@ -29,14 +29,14 @@ size_t trial_magnitude_sum(struct lab *lab, const struct trial *trial)
 {
     const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
     return doubles_differ(tsk_ref.magnitude_sum_f32(in, trial->count),
-                          trial->level->magnitude_sum_f32(in, trial->count));
+                          trial->set->magnitude_sum_f32(in, trial->count));
 }
 
 size_t trial_square_sum(struct lab *lab, const struct trial *trial)
 {
     const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
     return doubles_differ(tsk_ref.square_sum_f32(in, trial->count),
-                          trial->level->square_sum_f32(in, trial->count));
+                          trial->set->square_sum_f32(in, trial->count));
 }
 
 static struct tsk_stream random_stream(struct lab *lab)
@@ -49,35 +49,35 @@ static struct tsk_stream random_stream(struct lab *lab)
     return stream;
 }
 
-size_t trial_draw(struct lab *lab, const struct trial *trial)
+size_t trial_random(struct lab *lab, const struct trial *trial)
 {
     const struct pair out = lab_output(lab, 0, trial, trial->count, sizeof(uint32_t));
     const struct tsk_stream stream = random_stream(lab);
     const uint64_t first = lab_random(lab) >> 20 & ~UINT64_C(63);
-    tsk_ref.draw_u32(&stream, first, trial->count, (uint32_t *)(void *)out.ref);
-    trial->level->draw_u32(&stream, first, trial->count, (uint32_t *)(void *)out.level);
+    tsk_ref.random_u32(&stream, first, trial->count, (uint32_t *)(void *)out.ref);
+    trial->set->random_u32(&stream, first, trial->count, (uint32_t *)(void *)out.set);
     return pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
 /* What a kernel that adds gave. After a refusal only the refusal itself counts. */
-static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t level_bad)
+static size_t added_differ(const struct pair *out, uint32_t ref_bad, uint32_t set_bad)
 {
-    size_t different = (ref_bad != level_bad) + (size_t)pair_around_differs(out);
+    size_t different = (ref_bad != set_bad) + (size_t)pair_around_differs(out);
     if (!ref_bad)
         different += pair_floats_differ(out);
     return different;
 }
 
-size_t trial_keep_add(struct lab *lab, const struct trial *trial)
+size_t trial_snapshot_add(struct lab *lab, const struct trial *trial)
 {
     const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
     const struct pair memory = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
     const struct pair before = lab_output(lab, 1, trial, trial->count, sizeof(float));
-    const uint32_t most = tsk_ref.keep_add_f32((float *)(void *)memory.ref, in, trial->count,
-                                               (float *)(void *)before.ref);
-    const uint32_t level_most = trial->level->keep_add_f32(
-        (float *)(void *)memory.level, in, trial->count, (float *)(void *)before.level);
-    return (most != level_most) + pair_floats_differ(&memory) + pair_bytes_differ(&before) +
+    const uint32_t most = tsk_ref.snapshot_add_f32((float *)(void *)memory.ref, in, trial->count,
+                                                   (float *)(void *)before.ref);
+    const uint32_t set_most = trial->set->snapshot_add_f32(
+        (float *)(void *)memory.set, in, trial->count, (float *)(void *)before.set);
+    return (most != set_most) + pair_floats_differ(&memory) + pair_bytes_differ(&before) +
            (size_t)pair_around_differs(&memory) + (size_t)pair_around_differs(&before);
 }
 
@@ -87,16 +87,16 @@ size_t trial_add(struct lab *lab, const struct trial *trial)
     const uint8_t *in = lab_payload_floats(lab, 0, trial, n, trial->fill);
     const struct pair out = lab_output_floats(lab, 0, trial, n, FILL_ANY);
     const uint32_t ref_bad = tsk_ref.add_f32((float *)(void *)out.ref, in, n);
-    return added_differ(&out, ref_bad, trial->level->add_f32((float *)(void *)out.level, in, n));
+    return added_differ(&out, ref_bad, trial->set->add_f32((float *)(void *)out.set, in, n));
 }
 
-size_t trial_less(struct lab *lab, const struct trial *trial)
+size_t trial_sub_scaled(struct lab *lab, const struct trial *trial)
 {
     const float *a = lab_floats(lab, 0, trial, trial->count, trial->fill);
     const float *b = lab_floats(lab, 1, trial, trial->count, FILL_ANY);
     const struct pair out = lab_output_floats(lab, 0, trial, trial->count, FILL_ANY);
-    tsk_ref.less_f32(a, b, 0.75f, trial->count, (float *)(void *)out.ref);
-    trial->level->less_f32(a, b, 0.75f, trial->count, (float *)(void *)out.level);
+    tsk_ref.sub_scaled_f32(a, b, 0.75f, trial->count, (float *)(void *)out.ref);
+    trial->set->sub_scaled_f32(a, b, 0.75f, trial->count, (float *)(void *)out.set);
     return pair_floats_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
@@ -105,8 +105,8 @@ size_t trial_f16_from(struct lab *lab, const struct trial *trial)
     const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
     const struct pair out = lab_output(lab, 0, trial, 2 * trial->count, 1);
     const uint32_t most = tsk_ref.f16_from_f32(in, trial->count, out.ref);
-    return (most != trial->level->f16_from_f32(in, trial->count, out.level)) +
-           pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
+    return (most != trial->set->f16_from_f32(in, trial->count, out.set)) + pair_bytes_differ(&out) +
+           (size_t)pair_around_differs(&out);
 }
 
 size_t trial_bf16_from(struct lab *lab, const struct trial *trial)
@@ -114,7 +114,7 @@ size_t trial_bf16_from(struct lab *lab, const struct trial *trial)
     const float *in = lab_floats(lab, 0, trial, trial->count, trial->fill);
     const struct pair out = lab_output(lab, 0, trial, 2 * trial->count, 1);
     const uint32_t most = tsk_ref.bf16_from_f32(in, trial->count, out.ref);
-    return (most != trial->level->bf16_from_f32(in, trial->count, out.level)) +
+    return (most != trial->set->bf16_from_f32(in, trial->count, out.set)) +
            pair_bytes_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
@@ -139,7 +139,7 @@ size_t trial_f16_add(struct lab *lab, const struct trial *trial)
     const struct pair out = lab_output_floats(lab, 0, trial, n, trial->fill);
     const uint32_t bad = tsk_ref.f16_add_f32((float *)(void *)out.ref, in, n, factor);
     return added_differ(&out, bad,
-                        trial->level->f16_add_f32((float *)(void *)out.level, in, n, factor));
+                        trial->set->f16_add_f32((float *)(void *)out.set, in, n, factor));
 }
 
 size_t trial_bf16_add(struct lab *lab, const struct trial *trial)
@@ -150,7 +150,7 @@ size_t trial_bf16_add(struct lab *lab, const struct trial *trial)
     const struct pair out = lab_output_floats(lab, 0, trial, n, trial->fill);
     const uint32_t bad = tsk_ref.bf16_add_f32((float *)(void *)out.ref, in, n, factor);
     return added_differ(&out, bad,
-                        trial->level->bf16_add_f32((float *)(void *)out.level, in, n, factor));
+                        trial->set->bf16_add_f32((float *)(void *)out.set, in, n, factor));
 }
 
 static size_t sign_differs(struct lab *lab, const struct trial *trial, int with_zero)
@@ -161,8 +161,7 @@ static size_t sign_differs(struct lab *lab, const struct trial *trial, int with_
     const struct pair negative = lab_output(lab, 0, trial, len, 1);
     const struct pair zero = lab_output(lab, 1, trial, len, 1);
     const uint32_t most = tsk_ref.sign_f32(in, n, negative.ref, with_zero ? zero.ref : NULL);
-    const uint32_t same =
-        trial->level->sign_f32(in, n, negative.level, with_zero ? zero.level : NULL);
+    const uint32_t same = trial->set->sign_f32(in, n, negative.set, with_zero ? zero.set : NULL);
     return (most != same) + pair_bytes_differ(&negative) + (size_t)pair_around_differs(&negative) +
            pair_bytes_differ(&zero) + (size_t)pair_around_differs(&zero);
 }
@@ -179,7 +178,7 @@ size_t trial_sign_add(struct lab *lab, const struct trial *trial)
     const uint8_t *bits = lab_bytes(lab, 0, trial, (n + 7) / 8);
     const struct pair out = lab_output_floats(lab, 0, trial, n, FILL_ANY);
     tsk_ref.sign_add_f32((float *)(void *)out.ref, bits, n, *scale);
-    trial->level->sign_add_f32((float *)(void *)out.level, bits, n, *scale);
+    trial->set->sign_add_f32((float *)(void *)out.set, bits, n, *scale);
     return added_differ(&out, 0, 0);
 }
 
@@ -193,8 +192,8 @@ static size_t collect_differs(struct lab *lab, const struct trial *trial, uint32
     struct pair value = lab_output(lab, 1, trial, room, sizeof(float));
     const size_t found = tsk_ref.collect_f32(in, n, threshold, base, (uint32_t *)(void *)index.ref,
                                              (float *)(void *)value.ref);
-    const size_t same = trial->level->collect_f32(
-        in, n, threshold, base, (uint32_t *)(void *)index.level, (float *)(void *)value.level);
+    const size_t same = trial->set->collect_f32(
+        in, n, threshold, base, (uint32_t *)(void *)index.set, (float *)(void *)value.set);
     size_t different =
         (found != same) + (size_t)pair_around_differs(&index) + (size_t)pair_around_differs(&value);
     index.size = found * sizeof(uint32_t);

@@ -30,7 +30,7 @@ size_t trial_thin_dot(struct lab *lab, const struct trial *trial)
     const float *right = lab_floats(lab, 1, trial, thin.rank * cols, FILL_NORMAL);
     const struct pair out = lab_output(lab, 0, trial, thin.shape.rows * thin.rank, sizeof(float));
     tsk_ref.thin_dot_f32(matrix, thin.shape, right, thin.rank, (float *)(void *)out.ref);
-    trial->level->thin_dot_f32(matrix, thin.shape, right, thin.rank, (float *)(void *)out.level);
+    trial->set->thin_dot_f32(matrix, thin.shape, right, thin.rank, (float *)(void *)out.set);
     return pair_floats_differ(&out) + (size_t)pair_around_differs(&out);
 }
 
@@ -42,7 +42,7 @@ size_t trial_thin_sum(struct lab *lab, const struct trial *trial)
     const float *left = lab_floats(lab, 1, trial, thin.shape.rows * thin.rank, FILL_NORMAL);
     const struct pair acc = lab_output_floats(lab, 0, trial, thin.rank * cols, FILL_NORMAL);
     tsk_ref.thin_sum_f32(matrix, thin.shape, left, thin.rank, (float *)(void *)acc.ref);
-    trial->level->thin_sum_f32(matrix, thin.shape, left, thin.rank, (float *)(void *)acc.level);
+    trial->set->thin_sum_f32(matrix, thin.shape, left, thin.rank, (float *)(void *)acc.set);
     return pair_floats_differ(&acc) + (size_t)pair_around_differs(&acc);
 }
 
@@ -55,6 +55,6 @@ size_t trial_thin_add(struct lab *lab, const struct trial *trial)
     const struct pair matrix =
         lab_output_floats(lab, 0, trial, thin.shape.rows * cols, FILL_FINITE);
     tsk_ref.thin_add_f32((float *)(void *)matrix.ref, thin.shape, left, right, thin.rank);
-    trial->level->thin_add_f32((float *)(void *)matrix.level, thin.shape, left, right, thin.rank);
+    trial->set->thin_add_f32((float *)(void *)matrix.set, thin.shape, left, right, thin.rank);
     return pair_floats_differ(&matrix) + (size_t)pair_around_differs(&matrix);
 }

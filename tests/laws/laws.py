@@ -20,7 +20,7 @@ MAY_INCLUDE = {
     "direction": {"base"},
     "memory": {"base"},
     "update": {"base", "kernels"},
-    # The compositions stand on all stations.
+    # The compositions stand on all stages.
     "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
     "exchange": {"base", "kernels", "layout", "codec", "wire", "group", "combine"},
     "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "exchange",

@@ -94,7 +94,7 @@ static terse_status step(enum order order, terse_method *method, const float *gr
 }
 
 /* The step that is skipped, once with the poison, then without. */
-static const char *poison(const struct scene *scene, terse_group *seat, terse_method *method,
+static const char *poison(const struct scene *scene, terse_group *handle, terse_method *method,
                           float *gradient, const float *weights, size_t count, uint32_t tensors)
 {
     const uint64_t before = hash_of(method, weights, count);
@@ -102,7 +102,7 @@ static const char *poison(const struct scene *scene, terse_group *seat, terse_me
     const float kept = gradient[at];
     terse_method_report report = {0};
     terse_fault fault = {0};
-    if (terse_group_rank(seat) == 1)
+    if (terse_group_rank(handle) == 1)
         gradient[at] = NAN;
     const terse_status status = step(scene->order, method, gradient, tensors, &report, &fault);
     gradient[at] = kept;
@@ -110,19 +110,19 @@ static const char *poison(const struct scene *scene, terse_group *seat, terse_me
         report.exchange.skipped_by != 1) {
         (void)snprintf(fault.text, sizeof fault.text, "skipped %d by %d",
                        (int)report.exchange.skipped, (int)report.exchange.skipped_by);
-        return complain(seat, scene->spec, status, &fault);
+        return complain(handle, scene->spec, status, &fault);
     }
     if (hash_of(method, weights, count) != before) {
         (void)snprintf(fault.text, sizeof fault.text, "a skipped step has left a trace");
-        return complain(seat, scene->spec, status, &fault);
+        return complain(handle, scene->spec, status, &fault);
     }
     return NULL;
 }
 
-static const char *train(terse_group *seat, void *context)
+static const char *train(terse_group *handle, void *context)
 {
     struct scene *const scene = context;
-    const uint32_t rank = terse_group_rank(seat);
+    const uint32_t rank = terse_group_rank(handle);
     terse_layout *const layout = subject_layout();
     const uint32_t tensors = terse_layout_tensors(layout);
     const size_t count = (size_t)terse_layout_count(layout);
@@ -134,18 +134,18 @@ static const char *train(terse_group *seat, void *context)
     terse_fault fault = {0};
     const char *bad = NULL;
     terse_status status =
-        terse_method_create(scene->spec, seat, layout, weights, &options, &method, &fault);
+        terse_method_create(scene->spec, handle, layout, weights, &options, &method, &fault);
     for (uint64_t s = 0; s < STEPS && status == TERSE_OK && !bad; s++) {
         gradient_of(rank, s, gradient, count);
         if (scene->poisoned && s == 2)
-            bad = poison(scene, seat, method, gradient, weights, count, tensors);
+            bad = poison(scene, handle, method, gradient, weights, count, tensors);
         /* after the poison other buckets speak of the same elements */
         const enum order order = scene->poisoned && s % 2 == 0 ? WHOLE : scene->order;
         if (!bad)
             status = step(order, method, gradient, tensors, NULL, &fault);
     }
     if (status != TERSE_OK && !bad)
-        bad = complain(seat, scene->spec, status, &fault);
+        bad = complain(handle, scene->spec, status, &fault);
     if (!bad)
         scene->hash[rank] = hash_of(method, weights, count);
     terse_method_destroy(method);
@@ -231,10 +231,10 @@ struct deployment {
     size_t count;
 };
 
-static const char *deploy(terse_group *seat, void *context)
+static const char *deploy(terse_group *handle, void *context)
 {
     struct deployment *const deployment = context;
-    const uint32_t rank = terse_group_rank(seat);
+    const uint32_t rank = terse_group_rank(handle);
     const size_t count = deployment->count;
     float *const gradient = test_floats(count);
     terse_layout *layout = NULL;
@@ -243,22 +243,22 @@ static const char *deploy(terse_group *seat, void *context)
     terse_state state = {0};
     terse_status status = terse_layout_vector(count, &layout);
     if (status == TERSE_OK)
-        status = terse_method_create("def-a:ratio=5", seat, layout, deployment->weights[rank], NULL,
-                                     &method, &fault);
+        status = terse_method_create("def-a:ratio=5", handle, layout, deployment->weights[rank],
+                                     NULL, &method, &fault);
     for (uint64_t s = 0; s < STEPS && status == TERSE_OK; s++) {
         gradient_of(rank, s, gradient, count);
         status = terse_method_step(method, gradient, NULL, &fault);
     }
     if (status == TERSE_OK)
-        status = terse_method_deploy(method, deployment->out[rank], &fault);
+        status = terse_method_eval_weights(method, deployment->out[rank], &fault);
     for (uint32_t i = 0; status == TERSE_OK && terse_method_state(method, i, &state) == TERSE_OK;
          i++)
-        if (strcmp(state.name, "memory") == 0)
+        if (strcmp(state.name, "residual") == 0)
             memcpy(deployment->memory[rank], state.bytes, state.len);
     terse_method_destroy(method);
     terse_layout_destroy(layout);
     free(gradient);
-    return status == TERSE_OK ? NULL : complain(seat, "deploy", status, &fault);
+    return status == TERSE_OK ? NULL : complain(handle, "deploy", status, &fault);
 }
 
 static void all_deploy_the_same_point(void **unused)
@@ -296,18 +296,18 @@ struct leaving {
     float *gradient[WORKERS];
 };
 
-static const char *leave(terse_group *seat, void *context)
+static const char *leave(terse_group *handle, void *context)
 {
     struct leaving *const leaving = context;
-    const uint32_t rank = terse_group_rank(seat);
+    const uint32_t rank = terse_group_rank(handle);
     float *const weights = leaving->weights[rank];
     float *const gradient = leaving->gradient[rank];
     float before[120];
     terse_layout *layout = NULL;
     terse_fault fault = {0};
-    if (terse_group_deadline(seat, 0.5) != TERSE_OK || terse_layout_vector(120, &layout))
-        return "no deadline or layout";
-    terse_status status = terse_method_create(leaving->spec, seat, layout, weights, NULL,
+    if (terse_group_set_timeout(handle, 0.5) != TERSE_OK || terse_layout_vector(120, &layout))
+        return "no timeout or layout";
+    terse_status status = terse_method_create(leaving->spec, handle, layout, weights, NULL,
                                               &leaving->method[rank], &fault);
     terse_layout_destroy(layout);
     for (uint64_t s = 0; s < 2 && status == TERSE_OK; s++) {
@@ -315,17 +315,17 @@ static const char *leave(terse_group *seat, void *context)
         status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
     }
     if (status != TERSE_OK)
-        return complain(seat, leaving->spec, status, &fault);
+        return complain(handle, leaving->spec, status, &fault);
     if (rank == WORKERS - 1)
         return NULL;
     memcpy(before, weights, sizeof before);
     status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
-    if (status != TERSE_LATE && status != TERSE_BROKEN)
-        return complain(seat, "who left is not missed", status, &fault);
+    if (status != TERSE_TIMEOUT && status != TERSE_PEER_LOST)
+        return complain(handle, "who left is not missed", status, &fault);
     if (memcmp(before, weights, sizeof before) != 0)
-        return complain(seat, "weights have changed", status, &fault);
+        return complain(handle, "weights have changed", status, &fault);
     status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
-    return status == TERSE_BROKEN ? NULL : complain(seat, "goes on", status, &fault);
+    return status == TERSE_PEER_LOST ? NULL : complain(handle, "goes on", status, &fault);
 }
 
 static void who_leaves_is_missed(void **unused)
@@ -357,10 +357,10 @@ struct difference {
     const char *why;
 };
 
-static const char *disagree(terse_group *seat, void *context)
+static const char *disagree(terse_group *handle, void *context)
 {
     const struct difference *const difference = context;
-    const int last = terse_group_rank(seat) == WORKERS - 1;
+    const int last = terse_group_rank(handle) == WORKERS - 1;
     const terse_method_options options = {
         .size = sizeof options, .steps = difference->steps[last], .seed = difference->seed[last]};
     float weights[50] = {difference->weight[last]};
@@ -369,15 +369,15 @@ static const char *disagree(terse_group *seat, void *context)
     terse_fault fault = {0};
     if (terse_layout_vector(50, &layout) != TERSE_OK)
         return "no layout";
-    const terse_status status = terse_method_create(difference->spec[last], seat, layout, weights,
+    const terse_status status = terse_method_create(difference->spec[last], handle, layout, weights,
                                                     &options, &method, &fault);
     terse_layout_destroy(layout);
     terse_method_destroy(method);
     if (strcmp(difference->spec[1], "def:lr=-1") == 0 && last)
-        return status == TERSE_BAD_SPEC ? NULL : complain(seat, "its own fault", status, &fault);
+        return status == TERSE_BAD_SPEC ? NULL : complain(handle, "its own fault", status, &fault);
     if (status != TERSE_MISMATCH || fault.rank != (int32_t)WORKERS - 1 ||
         !strstr(fault.text, difference->why))
-        return complain(seat, difference->why, status, &fault);
+        return complain(handle, difference->why, status, &fault);
     return NULL;
 }
 

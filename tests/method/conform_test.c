@@ -77,7 +77,8 @@ static void expect_conserved(const char *spec, double lr, int inside, uint32_t w
         for (size_t i = 0; i < crew.count; i++)
             ahead[i] -= lr * crew_mean(&crew, NULL, i);
         for (size_t i = 0; i < crew.count && crew.report[0].exchanged; i++) {
-            const double kept = crew_mean(&crew, "memory", i) + crew_sum(&crew, "owner memory", i);
+            const double kept =
+                crew_mean(&crew, "residual", i) + crew_sum(&crew, "owner residual", i);
             close_to((double)crew.weights[0][i] - unit * kept, ahead[i], 2e-4, spec, i);
         }
     }
@@ -98,11 +99,11 @@ static void nothing_is_lost(void **unused)
         {"saef:lr=0.1,ratio=9,momentum=0,every=3", 0.1, 1},
         {"def-a:lr=0.1,ratio=9,momentum=0,warmup=5", 0.1, 1},
         {"ef-sign:lr=0.1", 0.1, 1},
-        {"ef-sign:lr=0.1,combine=server,every=2", 0.1, 1},
+        {"ef-sign:lr=0.1,combine=parameter-server,every=2", 0.1, 1},
         {"ef-sign:lr=0.1,warmup=5,min=50", 0.1, 1},
         {"topk:lr=0.1,keep=0.05", 0.1, 0},
         {"topk:lr=0.1,keep=0.05,values=f16", 0.1, 0},
-        {"topk:lr=0.1,keep=0.05,combine=union", 0.1, 0},
+        {"topk:lr=0.1,keep=0.05,combine=sparse-allreduce", 0.1, 0},
         {"topk:lr=0.1,keep=0.05,combine=shard", 0.1, 0},
         {"topk:lr=0.1,keep=0.05,min=100,plain=tail", 0.1, 0},
         {"topk:lr=0.1,keep=0.05,every=3", 0.1, 1},
@@ -113,10 +114,10 @@ static void nothing_is_lost(void **unused)
         {"powersgd:lr=0.1,momentum=0,rank=2,every=4", 0.1, 1},
         {"dense:lr=0.1,momentum=0", 0.1, 0},
         {"dense:lr=0.1,momentum=0,every=3", 0.1, 1},
-        {"codec=log,memory=residual,lr=0.1,momentum=0", 0.1, 0},
-        {"codec=f16,memory=residual,lr=0.1,momentum=0", 0.1, 0},
-        {"codec=low-rank,memory=residual,lr=0.1,momentum=0,update=subtract", 0.1, 1},
-        {"codec=topk:keep=0.1,memory=residual,lr=0.1,momentum=0,every=6,outer_lr=1", 0.1, 1},
+        {"codec=log,feedback=residual,lr=0.1,momentum=0", 0.1, 0},
+        {"codec=f16,feedback=residual,lr=0.1,momentum=0", 0.1, 0},
+        {"codec=low-rank,feedback=residual,lr=0.1,momentum=0,update=subtract", 0.1, 1},
+        {"codec=topk:keep=0.1,feedback=residual,lr=0.1,momentum=0,every=6,outer_lr=1", 0.1, 1},
     };
     (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
@@ -139,9 +140,9 @@ static void identical_workers_are_one(void **unused)
         "def:ratio=8",
         "saef:ratio=8,every=2",
         "powersgd:rank=2",
-        "ef-sign:combine=server",
+        "ef-sign:combine=parameter-server",
         "signum",
-        "codec=log,memory=residual",
+        "codec=log,feedback=residual",
         "dense:clip=1,warmup=3",
     };
     terse_layout *const layout = subject_layout();
@@ -183,10 +184,10 @@ static void scale_laws(void **unused)
         "saef:ratio=8,every=2",
         "ef-sign",
         "qsgd",
-        "qsgd:norm=2,combine=gather",
+        "qsgd:norm=2,combine=allgather",
         "terngrad",
         "natural",
-        "codec=log,memory=residual",
+        "codec=log,feedback=residual",
         "dense:every=3,outer_momentum=0.5",
     };
     terse_layout *const layout = subject_layout();
@@ -364,8 +365,8 @@ static void what_cannot_be_said_is_not_remembered(void **unused)
                  {"ef:ratio=1,lr=1", 3e38f},
                  {"def:ratio=1,lr=1", 3e38f},
                  {"powersgd", 3e38f},
-                 {"codec=f16,memory=residual,update=sgd", 1e6f},
-                 {"direction=momentum,codec=f16,memory=none,update=sgd", 1e6f}};
+                 {"codec=f16,feedback=residual,update=sgd", 1e6f},
+                 {"direction=momentum,codec=f16,feedback=none,update=sgd", 1e6f}};
     (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct crew crew =

@@ -28,8 +28,8 @@ struct crew crew_new(const struct crew_plan *plan)
                                           .threads = plan->threads,
                                           .compare_every = 1,
                                           .measure_every = plan->measure_every,
-                                          .answer = plan->answer,
-                                          .answer_kept = plan->answer_kept};
+                                          .aggregate_out = plan->aggregate_out,
+                                          .private_output = plan->private_output};
     terse_fault fault = {0};
     crew.count = (size_t)terse_layout_count(crew.layout);
     for (uint32_t r = 0; r < plan->workers; r++) {

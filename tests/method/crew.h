@@ -25,8 +25,8 @@ struct crew_plan {
     uint64_t steps;
     uint32_t threads;
     uint32_t measure_every;
-    uint32_t answer;
-    uint32_t answer_kept;
+    uint32_t aggregate_out;
+    uint32_t private_output;
 };
 
 /* Fails the test with spec and reason if it cannot be made. */

@@ -13,7 +13,7 @@ static size_t said_of(const struct crew *crew, unsigned char *said)
     for (size_t i = 0; i < crew->count; i++) {
         said[i] = 1;
         for (uint32_t r = 0; r < crew->workers; r++)
-            said[i] &= crew_floats(crew, r, "memory")[i] == 0;
+            said[i] &= crew_floats(crew, r, "residual")[i] == 0;
         total += said[i];
     }
     return total;
@@ -39,7 +39,7 @@ static struct crew golden(const char *spec)
 {
     for (uint64_t seed = 0; seed < 1000; seed++) {
         struct crew crew = golden_crew(spec, seed);
-        const float *const e = crew_floats(&crew, 0, "memory");
+        const float *const e = crew_floats(&crew, 0, "residual");
         if (e[0] == 0 && e[4] == 0)
             return crew;
         crew_free(&crew);
@@ -60,13 +60,13 @@ static void the_golden_step(void **unused)
     for (int s = 0; s < 2; s++) {
         struct crew crew = golden(specs[s]);
         float out[5];
-        assert_int_equal(terse_method_deploys(crew.method[0]), s);
-        assert_int_equal(terse_method_deploy_all(crew.method, out, NULL), TERSE_OK);
+        assert_int_equal(terse_method_has_eval_weights(crew.method[0]), s);
+        assert_int_equal(terse_method_eval_weights_all(crew.method, out, NULL), TERSE_OK);
         for (size_t i = 0; i < 5; i++) {
             close_to((double)crew.weights[0][i], x[i], 1e-6, "x", i);
             close_to((double)out[i], s ? deployed[i] : x[i], 1e-6, "deployed", i);
             for (uint32_t r = 0; r < 2; r++) {
-                close_to((double)crew_floats(&crew, r, "memory")[i], e[r][i], 1e-7, "e", i);
+                close_to((double)crew_floats(&crew, r, "residual")[i], e[r][i], 1e-7, "e", i);
                 close_to((double)terse_method_point(crew.method[r])[i], w[r][i], 1e-6, "w", i);
             }
         }
@@ -139,7 +139,7 @@ static void compare(const struct crew *crew, const struct reference *ref, int ex
     for (size_t i = 0; i < ref->count; i++) {
         close_to((double)crew->weights[0][i], ref->x[i], 1e-5, "x", i);
         for (uint32_t k = 0; k < ref->workers; k++) {
-            close_to((double)crew_floats(crew, k, "memory")[i], ref->e[k][i], 1e-5, "e", i);
+            close_to((double)crew_floats(crew, k, "residual")[i], ref->e[k][i], 1e-5, "e", i);
             close_to((double)terse_method_point(crew->method[k])[i],
                      exchanged || terse_method_point(crew->method[k]) != crew->weights[k]
                          ? ref->w[k][i]
@@ -230,14 +230,14 @@ static void check_oracles(const char *spec, double lambda, uint32_t workers)
         assert_int_equal(said_of(&crew, said), BLOCK);
         for (size_t i = 0; i < COUNT; i++) {
             const double x = (double)crew.weights[0][i];
-            const double ebar = crew_mean(&crew, "memory", i);
+            const double ebar = crew_mean(&crew, "residual", i);
             m[i] = 0.9 * m[i] + crew_mean(&crew, NULL, i);
             ahead[i] -= 0.05 * m[i];
             close_to(x - ebar, ahead[i], 1e-5, "xt", i);
             if (said[i])
                 assert_true(x == x - ebar);
             for (uint32_t k = 0; k < workers; k++) {
-                const double e = (double)crew_floats(&crew, k, "memory")[i];
+                const double e = (double)crew_floats(&crew, k, "residual")[i];
                 const double w = (double)terse_method_point(crew.method[k])[i];
                 left += pow(w - (x - ebar), 2) / workers;
                 spread += pow(e - ebar, 2) / workers;
@@ -316,7 +316,7 @@ static void one_step_ahead_is_sgd(void **unused)
         crew_step(&crew);
     }
     for (size_t i = 0; i < N; i++)
-        close_to((double)crew.weights[0][i] - crew_mean(&crew, "memory", i), x[i], 1e-4, "xt", i);
+        close_to((double)crew.weights[0][i] - crew_mean(&crew, "residual", i), x[i], 1e-4, "xt", i);
     crew_free(&crew);
 }
 
@@ -444,7 +444,7 @@ static void ratio_1_is_momentum_sgd(void **unused)
         assert_true(hash[0] == hash[1] && hash[0] == hash[2]);
         (void)weights_after("dense:lr=0.05,momentum=0.9", crowds[c], &dense);
         for (size_t i = 0; i < COUNT; i++) {
-            assert_true(crew_floats(&crew[1], 0, "memory")[i] == 0);
+            assert_true(crew_floats(&crew[1], 0, "residual")[i] == 0);
             close_to((double)crew[1].weights[0][i], (double)dense.weights[0][i], 1e-5, "x", i);
         }
         crew_free(&dense);

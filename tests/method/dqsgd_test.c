@@ -78,11 +78,11 @@ static void expect_unbiased(const struct grid *grid, uint32_t workers)
 static void grids_are_unbiased(void **unused)
 {
     static const struct grid grids[] = {
-        {"dqsgd:lr=1,bits=kappa,kappa=3,combine=gather", 0, 7},
-        {"dqsgd:lr=1,bits=kappa,kappa=3,norm=2,combine=gather", 1, 31},
+        {"dqsgd:lr=1,bits=kappa,kappa=3,combine=allgather", 0, 7},
+        {"dqsgd:lr=1,bits=kappa,kappa=3,norm=2,combine=allgather", 1, 31},
         {"dqsgd:lr=1,bits=kappa,kappa=2", 0, 3},
         {"qsgd:lr=1,bits=3", 0, 3},
-        {"qsgd:lr=1,bits=4,norm=2,combine=gather", 1, 7},
+        {"qsgd:lr=1,bits=4,norm=2,combine=allgather", 1, 7},
         {"terngrad:lr=1", 0, 1},
         {"natural:lr=1", 0, 0},
     };
@@ -125,9 +125,9 @@ static void variance_is_the_formula(void **unused)
 {
     (void)unused;
     for (size_t c = 0; c < 3; c++) {
-        expect_variance("qsgd:lr=1,bits=3,combine=gather", 0, 3, crowds[c]);
-        expect_variance("qsgd:lr=1,bits=5,norm=2,combine=gather", 1, 5, crowds[c]);
-        expect_variance("terngrad:lr=1,combine=gather", 0, 2, crowds[c]);
+        expect_variance("qsgd:lr=1,bits=3,combine=allgather", 0, 3, crowds[c]);
+        expect_variance("qsgd:lr=1,bits=5,norm=2,combine=allgather", 1, 5, crowds[c]);
+        expect_variance("terngrad:lr=1,combine=allgather", 0, 2, crowds[c]);
     }
 }
 
@@ -177,7 +177,7 @@ static void levels_follow_the_norm(void **unused)
         char spec[96];
         double spent = 0;
         struct test_random random = {test_seed()};
-        (void)snprintf(spec, sizeof spec, "dqsgd:bits=kappa,kappa=50,combine=gather,alpha=%g",
+        (void)snprintf(spec, sizeof spec, "dqsgd:bits=kappa,kappa=50,combine=allgather,alpha=%g",
                        alphas[a]);
         struct crew crew =
             crew_new(&(struct crew_plan){.spec = spec, .workers = 2, .count = N, .steps = STEPS});
@@ -200,7 +200,7 @@ static void doubling_the_norm_adds_a_bit(void **unused)
     double spent = 0;
     double before = 0;
     struct crew crew = crew_new(&(struct crew_plan){
-        .spec = "dqsgd:bits=kappa,kappa=70,combine=gather", .workers = 1, .count = N});
+        .spec = "dqsgd:bits=kappa,kappa=70,combine=allgather", .workers = 1, .count = N});
     (void)unused;
     for (int doubled = 0; doubled < 6; doubled++) {
         gradient_of_norm(&crew, pow(2, doubled), 1);
@@ -232,13 +232,14 @@ static void the_allowed_error_is_spent(void **unused)
         const double allowed = epsilon - fallen * gap - noise;
         double real = 0;
         double whole = 0;
-        double at_one_level = 0; /* what one level would spend, were it the same in all steps */
+        double with_one_kernel_set =
+            0; /* what one level would spend, were it the same in all steps */
         double real_bits = 0;
         double spent = 0;
         struct test_random random = {test_seed()};
         struct crew crew = crew_new(&(struct crew_plan){
             .spec = "dqsgd:lr=0.1,bits=error,epsilon=0.1,smoothness=2,noise=0.01,gap=0.3,"
-                    "alpha=0.95,combine=gather",
+                    "alpha=0.95,combine=allgather",
             .workers = crowds[c],
             .count = N,
             .steps = STEPS});
@@ -253,14 +254,14 @@ static void the_allowed_error_is_spent(void **unused)
             expect_bits(bits, s, "bits=error", step);
             const double factor = smooth * N * lr * lr / 12 * worth * norm * norm / workers;
             real += factor / (s * s);
-            at_one_level += factor;
+            with_one_kernel_set += factor;
             real_bits += (log2(s + 1) + 1) / STEPS;
             whole += factor / pow(pow(2, bits - 1) - 1, 2);
         }
         close_to(real / allowed, 1, 1e-9, "spent by real levels", c);
         assert_true(whole <= allowed * 1.001 && whole >= allowed / 5);
         /* fixed bits with the same bound are no fewer */
-        assert_true(real_bits <= log2(sqrt(at_one_level / allowed) + 1) + 1 + 0.07);
+        assert_true(real_bits <= log2(sqrt(with_one_kernel_set / allowed) + 1) + 1 + 0.07);
         crew_free(&crew);
     }
 }
@@ -268,11 +269,11 @@ static void the_allowed_error_is_spent(void **unused)
 static void an_error_that_cannot_be_kept_takes_all_bits(void **unused)
 {
     double spent = 0;
-    struct crew crew =
-        crew_new(&(struct crew_plan){.spec = "dqsgd:bits=error,epsilon=0.001,gap=1,combine=gather",
-                                     .workers = 1,
-                                     .count = N,
-                                     .steps = 10});
+    struct crew crew = crew_new(
+        &(struct crew_plan){.spec = "dqsgd:bits=error,epsilon=0.001,gap=1,combine=allgather",
+                            .workers = 1,
+                            .count = N,
+                            .steps = 10});
     (void)unused;
     crew_train(&crew, TEST_NORMAL, 0, 1);
     assert_true(bits_of(&crew, &spent) == 16);
@@ -289,8 +290,8 @@ static void averages_are_met(void **unused)
         for (int t = 0; t < 3; t++) {
             char spec[96];
             struct test_random random = {test_seed() + (uint64_t)shape};
-            (void)snprintf(spec, sizeof spec, "dqsgd:target=%g,combine=gather,alpha=%g", targets[t],
-                           shape == 3 ? 0.98 : 1.0);
+            (void)snprintf(spec, sizeof spec, "dqsgd:target=%g,combine=allgather,alpha=%g",
+                           targets[t], shape == 3 ? 0.98 : 1.0);
             struct crew crew = crew_new(
                 &(struct crew_plan){.spec = spec, .workers = 2, .count = 50, .steps = STEPS});
             for (uint64_t step = 0; step < STEPS; step++) {
@@ -318,7 +319,7 @@ static void relative_rules(void **unused)
 {
     double spent = 0;
     struct crew rms = crew_new(&(struct crew_plan){
-        .spec = "dqsgd:bits=rms,target=5,combine=gather", .workers = 1, .count = N});
+        .spec = "dqsgd:bits=rms,target=5,combine=allgather", .workers = 1, .count = N});
     (void)unused;
     gradient_of_norm(&rms, 1, 1);
     crew_step(&rms);
@@ -334,7 +335,7 @@ static void relative_rules(void **unused)
     crew_free(&rms);
 
     struct crew ratio = crew_new(&(struct crew_plan){
-        .spec = "dqsgd:bits=meanstd,target=5,combine=gather", .workers = 1, .count = N});
+        .spec = "dqsgd:bits=meanstd,target=5,combine=allgather", .workers = 1, .count = N});
     spent = 0;
     for (size_t i = 0; i < N; i++) /* magnitudes 1 and 3: mean / deviation = 2 */
         ratio.gradient[0][i] = i % 2 ? 1 : -3;

@@ -11,7 +11,7 @@ static const uint32_t crowds[] = {1, 2, 3, 8};
 static struct crew say(const char *spec, const float *u, size_t count)
 {
     struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = 1, .count = count});
-    memcpy(crew_floats(&crew, 0, "memory"), u, count * sizeof(float));
+    memcpy(crew_floats(&crew, 0, "residual"), u, count * sizeof(float));
     assert_int_equal(terse_method_restored(crew.method[0], NULL), TERSE_OK);
     crew_step(&crew);
     return crew;
@@ -28,9 +28,9 @@ static void golden_values(void **unused)
     (void)unused;
     for (size_t i = 0; i < 4; i++) {
         close_to((double)-crew.weights[0][i], said[i], 1e-7, "said", i);
-        close_to((double)crew_floats(&crew, 0, "memory")[i], kept[i], 1e-7, "kept", i);
+        close_to((double)crew_floats(&crew, 0, "residual")[i], kept[i], 1e-7, "kept", i);
     }
-    assert_true(crew_floats(&crew, 0, "memory")[0] == 0); /* the largest is exact */
+    assert_true(crew_floats(&crew, 0, "residual")[0] == 0); /* the largest is exact */
     crew_free(&crew);
     crew = say("qadam:kg=2,kx=0", ties, 7);
     for (size_t i = 0; i < 7; i++)
@@ -80,7 +80,7 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
             }
             const double x =
                 owned ? crew_sum(&crew, "owner weights", i) : (double)crew.weights[0][i];
-            close_to(x - crew_mean(&crew, "memory", i), ahead[i], 2e-5, spec, i);
+            close_to(x - crew_mean(&crew, "residual", i), ahead[i], 2e-5, spec, i);
         }
     }
     crew_free(&crew);
@@ -92,7 +92,7 @@ static void nothing_is_lost(void **unused)
     for (size_t c = 0; c < 4; c++) {
         check_ahead(&constant, "kg=2,kx=0", crowds[c]);
         check_ahead(&constant, "kg=0,kx=4", crowds[c]);
-        check_ahead(&constant, "kg=3,kx=8,combine=server", crowds[c]);
+        check_ahead(&constant, "kg=3,kx=8,combine=parameter-server", crowds[c]);
         check_ahead(&theory, "kg=1,kx=0", crowds[c]);
         check_ahead(&theory, "kg=2,kx=6", crowds[c]);
     }
@@ -126,7 +126,7 @@ static void plain_is_generic_adam(void **unused)
             }
             assert_true(test_same_bits(x, crew.weights[0], N));
             for (size_t i = 0; i < N; i++)
-                assert_true(crew_floats(&crew, 0, "memory")[i] == 0);
+                assert_true(crew_floats(&crew, 0, "residual")[i] == 0);
         }
         crew_free(&crew);
     }
@@ -136,7 +136,8 @@ static void plain_is_generic_adam(void **unused)
  * One server, as in the paper: slices of several owners would have scales of their own. */
 static void identical_workers_are_one(void **unused)
 {
-    static const char *const specs[] = {"qadam:lr=0.01,kx=0", "qadam:lr=0.01,kx=5,combine=server"};
+    static const char *const specs[] = {"qadam:lr=0.01,kx=0",
+                                        "qadam:lr=0.01,kx=5,combine=parameter-server"};
     (void)unused;
     for (int s = 0; s < 2; s++) {
         for (uint32_t workers = 2; workers <= (s ? 4 : 8); workers *= 2) {
@@ -153,8 +154,8 @@ static void identical_workers_are_one(void **unused)
                 assert_true(workers == 8 || test_same_bits(one.weights[0], all.weights[0], 400));
                 for (size_t i = 0; i < 400; i++)
                     close_to((double)all.weights[0][i], (double)one.weights[0][i], 1e-6, "x", i);
-                assert_true(test_same_bits(crew_floats(&one, 0, "memory"),
-                                           crew_floats(&all, workers - 1, "memory"), 400));
+                assert_true(test_same_bits(crew_floats(&one, 0, "residual"),
+                                           crew_floats(&all, workers - 1, "residual"), 400));
             }
             crew_free(&one);
             crew_free(&all);
@@ -228,7 +229,8 @@ static void workers_hold_quantized_weights(void **unused)
             struct test_random random = {test_seed() + k};
             const int fixed = k == 1; /* a range that clips */
             test_fill(&random, TEST_NORMAL, start, 150);
-            (void)snprintf(spec, sizeof spec, "qadam:lr=0.02,kx=%d,combine=server,range=%s", kxs[k],
+            (void)snprintf(spec, sizeof spec,
+                           "qadam:lr=0.02,kx=%d,combine=parameter-server,range=%s", kxs[k],
                            fixed ? "0.5" : "0");
             struct crew crew = crew_new(&(struct crew_plan){
                 .spec = spec, .workers = crowds[c], .count = 150, .start = start});
@@ -267,7 +269,7 @@ static void zero_says_zero(void **unused)
             crew_step(&crew);
         for (uint32_t r = 0; r < 3; r++)
             for (size_t i = 0; i < 70; i++)
-                assert_true(crew.weights[r][i] == 0 && crew_floats(&crew, r, "memory")[i] == 0);
+                assert_true(crew.weights[r][i] == 0 && crew_floats(&crew, r, "residual")[i] == 0);
         crew_free(&crew);
     }
 }

@@ -50,7 +50,7 @@ static void the_worked_vector_end_to_end(void **unused)
         memset(crew.gradient[1], 0, 4 * sizeof(float));
         crew_step(&crew);
         for (size_t i = 0; i < 4; i++) /* said {2, 3} */
-            assert_true(crew_floats(&crew, 0, "memory")[i] == kept[i]);
+            assert_true(crew_floats(&crew, 0, "residual")[i] == kept[i]);
         crew_free(&crew);
     }
 }
@@ -123,7 +123,7 @@ static double balance(const struct past *past, int cur, uint32_t k, uint32_t wor
 static void check_worker(const struct crew *crew, uint32_t k, const float *a, struct past *past,
                          double mu, int cur)
 {
-    const float *const e = crew_floats(crew, k, "memory");
+    const float *const e = crew_floats(crew, k, "residual");
     double least = INFINITY;
     double most = 0;
     size_t said = 0;
@@ -158,7 +158,7 @@ static void check_rounds(const char *spec, uint32_t workers, double mu, int cur)
         crew_gradients(&crew, TEST_NORMAL, step);
         for (uint32_t k = 0; k < workers; k++)
             for (size_t i = 0; i < N; i++)
-                a[k][i] = crew.gradient[k][i] + crew_floats(&crew, k, "memory")[i];
+                a[k][i] = crew.gradient[k][i] + crew_floats(&crew, k, "residual")[i];
         crew_step(&crew);
         for (uint32_t k = 0; k < workers; k++)
             check_worker(&crew, k, a[k], &past, mu, cur);
@@ -179,10 +179,10 @@ static void rounds_follow_the_rule(void **unused)
     for (size_t c = 0; c < 4; c++) {
         check_rounds("regtopk:keep=0.1,mu=1", crowds[c], 1, 0);
         check_rounds("regtopk:keep=0.1,mu=4", crowds[c], 4, 0);
-        check_rounds("regtopk:keep=0.1,mu=0.3,combine=union", crowds[c], 0.3, 0);
+        check_rounds("regtopk:keep=0.1,mu=0.3,combine=sparse-allreduce", crowds[c], 0.3, 0);
         check_rounds("regtopk:keep=0.1,mu=1,form=cur", crowds[c], 1, 1);
         check_rounds("topk:keep=0.1", crowds[c], 1e-300, 0);
-        check_rounds("topk:keep=0.1,combine=union", crowds[c], 1e-300, 0);
+        check_rounds("topk:keep=0.1,combine=sparse-allreduce", crowds[c], 1e-300, 0);
     }
 }
 
@@ -202,7 +202,7 @@ static void run(const char *spec, uint32_t workers, enum test_kind kind, uint64_
     }
     memcpy(weights, crew.weights[0], N * sizeof(float));
     for (uint32_t k = 0; k < workers; k++)
-        memcpy(memory + k * N, crew_floats(&crew, k, "memory"), N * sizeof(float));
+        memcpy(memory + k * N, crew_floats(&crew, k, "residual"), N * sizeof(float));
     crew_free(&crew);
 }
 
@@ -273,7 +273,7 @@ static void exactly_k_of_every_tensor(void **unused)
                 const double part = floor(keeps[k] * (double)tensor.count);
                 const double expected = tensor.count == 0 ? 0 : fmax(1, part);
                 for (uint32_t r = 0; r < 2; r++) {
-                    const float *const e = crew_floats(&crew, r, "memory") + tensor.offset;
+                    const float *const e = crew_floats(&crew, r, "residual") + tensor.offset;
                     double said = 0;
                     for (uint64_t i = 0; i < tensor.count; i++)
                         said += e[i] == 0;
@@ -321,8 +321,8 @@ static void the_toy(void **unused)
 
 static void refused(void **unused)
 {
-    static const char *const specs[] = {"regtopk:combine=shard", "regtopk:combine=server",
-                                        "regtopk:memory=none"};
+    static const char *const specs[] = {"regtopk:combine=shard", "regtopk:combine=parameter-server",
+                                        "regtopk:feedback=none"};
     static const char *const reasons[] = {"would look cancelled", "would look cancelled",
                                           "without memory"};
     (void)unused;

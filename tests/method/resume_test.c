@@ -1,4 +1,4 @@
-/* Over every method: saved and restored it goes on bit for bit; threads and kernel levels change
+/* Over every method: saved and restored it goes on bit for bit; threads and kernel sets change
  * nothing; a step after the first allocates nothing. */
 #include <math.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static void a_damaged_list_is_dropped(void **unused)
     crew_free(&crew);
 }
 
-/* ---- threads and levels ---- */
+/* ---- threads and kernel sets ---- */
 
 enum { RUNS = 2 };
 
@@ -130,7 +130,7 @@ static uint64_t hash_with(const struct crew *gradients, const char *spec, uint32
 }
 
 /* Tensors of more than a chunk, so that threads have something to share. */
-static void threads_and_levels_change_nothing(void **unused)
+static void threads_and_kernel_sets_change_nothing(void **unused)
 {
     struct crew gradients[RUNS];
     terse_layout *const layout = test_layout(500);
@@ -142,20 +142,20 @@ static void threads_and_levels_change_nothing(void **unused)
         crew_gradients(&gradients[step], step == 1 ? TEST_HEAVY : TEST_NORMAL, (uint64_t)step);
     }
     for (uint32_t s = 0; (spec = subject(s)) != NULL; s++) {
-        terse_level_about level;
-        assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
+        terse_kernel_set_about set;
+        assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
         const uint64_t right = hash_with(gradients, spec, 1);
         if (hash_with(gradients, spec, 2) != right)
             fail_msg("%s, 2 threads: other bits", spec);
-        for (uint32_t l = 0; terse_level_list(l, &level) == TERSE_OK; l++) {
-            if (!level.supported)
+        for (uint32_t l = 0; terse_kernel_set_list(l, &set) == TERSE_OK; l++) {
+            if (!set.supported)
                 continue;
-            assert_int_equal(terse_level_set(level.name, NULL), TERSE_OK);
+            assert_int_equal(terse_kernel_set_select(set.name, NULL), TERSE_OK);
             if (hash_with(gradients, spec, 1) != right)
-                fail_msg("%s, level %s: other bits", spec, level.name);
+                fail_msg("%s, kernel set %s: other bits", spec, set.name);
         }
     }
-    assert_int_equal(terse_level_set(NULL, NULL), TERSE_OK);
+    assert_int_equal(terse_kernel_set_select(NULL, NULL), TERSE_OK);
     for (int step = 0; step < RUNS; step++)
         crew_free(&gradients[step]);
     terse_layout_destroy(layout);
@@ -169,7 +169,7 @@ int main(void)
         cmocka_unit_test(what_is_restored_goes_on),
         cmocka_unit_test(a_given_rate_is_saved),
         cmocka_unit_test(a_damaged_list_is_dropped),
-        cmocka_unit_test(threads_and_levels_change_nothing),
+        cmocka_unit_test(threads_and_kernel_sets_change_nothing),
     };
     return cmocka_run_group_tests_name("resume", tests, NULL, NULL);
 }

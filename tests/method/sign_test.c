@@ -82,7 +82,7 @@ static void scale_changes_nothing(void **unused)
 }
 
 /* Coins of ties belong to the element, not to a worker: order changes nothing for even K either. */
-static void workers_may_change_seats(void **unused)
+static void workers_may_change_handles(void **unused)
 {
     (void)unused;
     for (size_t c = 1; c < 4; c++)
@@ -340,9 +340,9 @@ static void ef_sign_is_its_rule(void **unused)
             e[i] -= said;
             kept += e[i] * e[i];
             close_to((double)crew.weights[0][i], x[i], 1e-5, "x", i);
-            close_to((double)crew_floats(&crew, 0, "memory")[i], e[i], 1e-5, "e", i);
+            close_to((double)crew_floats(&crew, 0, "residual")[i], e[i], 1e-5, "e", i);
         }
-        close_to(crew.report[0].memory_norm, sqrt(kept), 1e-4, "|e|", 0);
+        close_to(crew.report[0].residual_norm, sqrt(kept), 1e-4, "|e|", 0);
         close_to(crew.report[0].compression_error, sqrt(kept / given), 1e-4, "error", 0);
     }
     crew_free(&crew);
@@ -368,7 +368,7 @@ static void the_counter_example(void **unused)
     assert_true((double)sign.weights[0][0] > 15); /* 4000 * lr / 2 = 20 */
     /* in one dimension it is the identity */
     close_to((double)cured.weights[0][0], plain, 1e-4, "ef-sign in one dimension", 0);
-    assert_true(crew_floats(&cured, 0, "memory")[0] == 0);
+    assert_true(crew_floats(&cured, 0, "residual")[0] == 0);
     crew_free(&sign);
     crew_free(&cured);
 }
@@ -413,7 +413,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_coordinate_moves_by_lr),
         cmocka_unit_test(scale_changes_nothing),
-        cmocka_unit_test(workers_may_change_seats),
+        cmocka_unit_test(workers_may_change_handles),
         cmocka_unit_test(the_vote_is_odd),
         cmocka_unit_test(beta_0_is_signsgd),
         cmocka_unit_test(identical_workers_are_one),

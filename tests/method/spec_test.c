@@ -44,7 +44,7 @@ static void wrong_specs_say_why(void **unused)
         {"codec=f32,update=sdg", 17, "did you mean 'sgd'"},
         {"lr=0.1,codec=topkk", 13, "did you mean 'topk'"},
         {"codec=topk:keep=2", 16, "keep"},
-        {"memory=some,codec=f32", 7, "residual or none"},
+        {"feedback=some,codec=f32", 9, "residual or none"},
     };
     (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
@@ -85,12 +85,12 @@ static void expect_refused(const char *spec, const char *why)
 static void memory_needs_a_contraction(void **unused)
 {
     (void)unused;
-    expect_refused("qsgd:memory=residual", "grow without bound");
-    expect_refused("dqsgd:memory=residual", "grow without bound");
-    expect_refused("terngrad:memory=residual", "grow without bound");
-    expect_refused("natural:memory=residual", "grow without bound");
-    expect_refused("codec=uniform:bits=4,memory=residual", "grow without bound");
-    expect_refused("direction=adam,codec=natural,memory=residual", "grow without bound");
+    expect_refused("qsgd:feedback=residual", "grow without bound");
+    expect_refused("dqsgd:feedback=residual", "grow without bound");
+    expect_refused("terngrad:feedback=residual", "grow without bound");
+    expect_refused("natural:feedback=residual", "grow without bound");
+    expect_refused("codec=uniform:bits=4,feedback=residual", "grow without bound");
+    expect_refused("direction=adam,codec=natural,feedback=residual", "grow without bound");
 }
 
 static void local_steps_are_refused_where_they_make_no_sense(void **unused)
@@ -126,7 +126,8 @@ static void complete_specs_are_complete(void **unused)
 {
     static const char *const more[] = {
         "def:ratio=7,lambda=0.25,lr=0.3,every=4,outer_momentum=0.5,nesterov=yes,min=5,plain=*.bias",
-        "direction=momentum,memory=residual,codec=topk:keep=0.3,values=f16,update=subtract,lr=0.5",
+        "direction=momentum,feedback=residual,codec=topk:keep=0.3,values=f16,update=subtract,lr=0."
+        "5",
         "codec=sign:zero=coin,combine=vote,lr=0.001,tie=plus",
         "qadam:kx=0,rates=theory,theta=0.5,shift=3,schedule=sqrt,ramp=4,clip=2,warmup=3",
     };
@@ -157,20 +158,20 @@ static void the_table_explains_itself(void **unused)
     uint32_t methods = 0;
     (void)unused;
     for (; terse_method_list(methods, &about) == TERSE_OK; methods++) {
-        const char *const texts[] = {about.name,    about.summary, about.point,    about.direction,
-                                     about.memory,  about.codec,   about.combine,  about.update,
-                                     about.formula, about.bytes,   about.citation, about.verified};
-        terse_param param;
+        const char *const texts[] = {about.name,     about.summary, about.point,    about.direction,
+                                     about.feedback, about.codec,   about.combine,  about.update,
+                                     about.formula,  about.bytes,   about.citation, about.verified};
+        terse_option option;
         for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++)
             assert_true(texts[t] && texts[t][0] != '\0');
-        for (uint32_t p = 0; p < about.param_count; p++) {
+        for (uint32_t p = 0; p < about.option_count; p++) {
             char spec[128];
-            assert_int_equal(terse_method_param(methods, p, &param), TERSE_OK);
-            assert_true(param.help && param.range);
-            (void)snprintf(spec, sizeof spec, "%s:%s=%s", about.name, param.name, param.initial);
+            assert_int_equal(terse_method_option(methods, p, &option), TERSE_OK);
+            assert_true(option.help && option.range);
+            (void)snprintf(spec, sizeof spec, "%s:%s=%s", about.name, option.name, option.initial);
             assert_int_equal(terse_method_check(spec, NULL), TERSE_OK);
         }
-        assert_int_equal(terse_method_param(methods, about.param_count, &param),
+        assert_int_equal(terse_method_option(methods, about.option_count, &option),
                          TERSE_BAD_ARGUMENT);
     }
     assert_true(methods >= 19);
@@ -183,8 +184,8 @@ static void composed_is_the_same_as_named(void **unused)
         {"signum:lr=0.01,beta=0.8",
          "direction=average,beta=0.8,codec=sign:zero=coin,combine=vote,lr=0.01"},
         {"ef:ratio=9,lr=0.1",
-         "direction=momentum,memory=residual,codec=block:ratio=9,update=subtract,lr=0.1"},
-        {"topk:keep=0.1,momentum=0.9", "codec=topk:keep=0.1,memory=residual,lr=0.1"},
+         "direction=momentum,feedback=residual,codec=block:ratio=9,update=subtract,lr=0.1"},
+        {"topk:keep=0.1,momentum=0.9", "codec=topk:keep=0.1,feedback=residual,lr=0.1"},
         {"dense:lr=0.1", "codec=f32,lr=0.1"},
     };
     (void)unused;

@@ -26,7 +26,7 @@ class Codecs(unittest.TestCase):
     def test_every_codec_says_and_hears(self):
         for name in terse.codecs():
             if name == "low-rank":
-                self.assertRaisesRegex(ValueError, "two rounds", terse.encode, self.x, name)
+                self.assertRaisesRegex(ValueError, "two passes", terse.encode, self.x, name)
                 continue
             frame = terse.encode(self.x, name, seed=1, step=2, worker=3)
             back = terse.decode(frame)
@@ -100,8 +100,8 @@ class Library(unittest.TestCase):
         self.assertEqual(_method.methods()["regtopk"]["codec"], "topk")
         self.assertIn("keep=0.5", _method.try_spec("topk:keep=0.5"))
         self.assertRaisesRegex(ValueError, "signum", _method.try_spec, "sigum")
-        self.assertRaisesRegex(ValueError, "own", _method.try_spec, "qadam", answer=True)
-        self.assertRaisesRegex(ValueError, "wd", _method.try_spec, "topk:wd=0.1", answer=True)
+        self.assertRaisesRegex(ValueError, "own", _method.try_spec, "qadam", aggregate_out=True)
+        self.assertRaisesRegex(ValueError, "wd", _method.try_spec, "topk:wd=0.1", aggregate_out=True)
 
 
 if __name__ == "__main__":

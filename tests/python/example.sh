@@ -14,5 +14,5 @@ said="$(timeout 100 "$python" -m torch.distributed.run -r 1 -t 1 --nproc_per_nod
 printf '%s\n' "$said"
 printf '%s\n' "$said" | awk '
     / loss / { last = $NF; if (!first) first = last }
-    /times smaller/ { smaller = 1 }
+    /compression ratio/ { smaller = 1 }
     END { exit !(first > 0 && last < 0.7 * first && smaller) }'

@@ -26,7 +26,7 @@ def case_every_method_trains_and_ranks_agree(rank, workers):
         assert last < first, "%s: the loss went from %g to %g" % (spec, first, last)
         report = state.report()
         assert report["steps"] == 10 and report["skipped"] == 0 and state.steps_done == 10
-        assert workers == 1 or report["bytes_said"] > 0
+        assert workers == 1 or report["bytes_sent"] > 0
         assert len(report["parameters"]) == 6 and spec.split(":")[0].split("=")[0] in str(report)
         state.close()
 
@@ -53,7 +53,7 @@ def case_dense_is_the_mean_in_rank_order(rank, workers):
 
 
 def case_an_answer_is_what_the_method_would_subtract(rank, workers):
-    """options.answer against plain SGD of the same method with lr=1, momentum=0."""
+    """options.aggregate_out against plain SGD of the same method with lr=1, momentum=0."""
     from terse.torch.group import Group, members, own_group
     shape, source = (50, 60), torch.Generator().manual_seed(7 + rank)
     for spec in ("topk:keep=0.1", "regtopk:keep=0.1", "qsgd", "dense:momentum=0", "ef-sign",
@@ -63,7 +63,7 @@ def case_an_answer_is_what_the_method_would_subtract(rank, workers):
         for answer in (False, True):
             weights = torch.zeros(3000)
             group = Group(own_group(None, 20), members(None), 20)
-            made.append((Method(spec, group, [("w", shape)], weights.data_ptr(), answer=answer),
+            made.append((Method(spec, group, [("w", shape)], weights.data_ptr(), aggregate_out=answer),
                          weights, group))
         (plain, x, _), (asked, answer, _) = made
         for _ in range(4):
@@ -79,7 +79,7 @@ def case_an_answer_is_what_the_method_would_subtract(rank, workers):
 
 def case_nothing_is_lost(rank, workers):
     """What all have handed in is what all have heard and what they still hold."""
-    for spec in ("topk:keep=0.05", "regtopk:keep=0.05", "codec=log:k=2,memory=residual"):
+    for spec in ("topk:keep=0.05", "regtopk:keep=0.05", "codec=log:k=2,feedback=residual"):
         ddp, state = hooked(net(), spec)
         given, heard = 0, 0
         own = net()
@@ -96,10 +96,10 @@ def case_nothing_is_lost(rank, workers):
         names = [name for name, _ in ddp.module.named_parameters()]
         order = [(name, tuple(p.shape)) for name, p in ddp.module.named_parameters()]
         assert sorted(names) == sorted(name for name, _ in saved["tensors"])
-        kept = _state._move_floats(saved["parts"]["memory"]["data"], saved["tensors"], order)
+        kept = _state._move_floats(saved["parts"]["residual"]["data"], saved["tensors"], order)
         kept = kept.double()
-        if "owner memory" in saved["parts"]:
-            back = _state._move_floats(saved["parts"]["owner memory"]["data"], saved["tensors"],
+        if "owner residual" in saved["parts"]:
+            back = _state._move_floats(saved["parts"]["owner residual"]["data"], saved["tensors"],
                                        order).double()
             kept = kept + back * workers  # an owner holds a part of the mean
         for total in (given, kept):
@@ -266,7 +266,7 @@ def case_bfloat16_buckets(rank, workers):
 
 
 def memory_of(state):
-    return state.state_dict()["parts"]["memory"]["data"]
+    return state.state_dict()["parts"]["residual"]["data"]
 
 
 def case_a_step_that_is_not_finite_is_skipped_by_all(rank, workers):
@@ -419,5 +419,5 @@ def case_z_a_worker_that_is_gone_is_named(rank, workers):
     started = time.monotonic()
     why = fails_without(rank, workers, workers - 1, 20)
     if why is not None:
-        assert time.monotonic() - started < 15  # at once, not after the deadline
+        assert time.monotonic() - started < 15  # at once, not after the timeout
         assert why.rank >= 0 and "rank %d" % why.rank in str(why), why

@@ -47,9 +47,9 @@ def case_every_step_is_that_of_the_library(rank, workers):
             assert torch.equal(mine.weights, local.weights[rank]), (name, step)
             at = torch.cat([p.detach().reshape(-1) for p in params])
             assert torch.equal(at, local.point(rank)), (name, step)
-        with mine.deployed():
+        with mine.eval_weights():
             assert torch.equal(torch.cat([p.detach().reshape(-1) for p in params]),
-                               local.deployed()), name
+                               local.eval_weights()), name
         assert torch.equal(torch.cat([p.detach().reshape(-1) for p in params]), at)
         mine.close()
 
@@ -68,24 +68,24 @@ def case_they_train(rank, workers):
         assert last < 0.9 * first, (optimizer.spec, first, last)
         report = optimizer.report()
         assert report["steps"] == 31 and report["parameters"][0]["name"] == "0.weight"
-        assert workers == 1 or report["times_smaller"] > 2, report["times_smaller"]
+        assert workers == 1 or report["compression_ratio"] > 2, report["compression_ratio"]
         optimizer.close()
         same_everywhere(flat(model), "weights after close")
 
 
-def case_the_deployed_point_is_x_minus_the_mean_error(rank, workers):
+def case_the_eval_weights_are_x_minus_the_mean_error(rank, workers):
     params = parameters()
     optimizer = optim.DEF(params, 0.05, ratio=16, **OPTIONS)
     for step in range(4):
         for parameter, grad in zip(params, gradient(rank, step)):
             parameter.grad = grad
         optimizer.step()
-    memory = optimizer.state_dict()["terse_state"]["parts"]["memory"]["data"]
+    memory = optimizer.state_dict()["terse_state"]["parts"]["residual"]["data"]
     point = torch.cat([p.detach().reshape(-1) for p in params])
     assert torch.allclose(point, optimizer.weights - 0.3 * memory, atol=1e-6)
     mean = memory.clone()
     dist.all_reduce(mean)
-    with optimizer.deployed():
+    with optimizer.eval_weights():
         inside = torch.cat([p.detach().reshape(-1) for p in params])
     same_everywhere(inside, "x_A")
     assert torch.allclose(inside, optimizer.weights - mean / workers, atol=1e-5)

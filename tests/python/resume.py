@@ -90,7 +90,7 @@ def case_files_of_all_ranks(rank, workers):
 
 
 def sum_of_memory(parts, group):
-    total = parts["memory"]["data"].double()
+    total = parts["residual"]["data"].double()
     dist.all_reduce(total, group=group)
     return total
 

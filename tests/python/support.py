@@ -13,7 +13,7 @@ from terse._library import Fault, Layout, MethodOptions, library
 
 METHODS = ("dense", "fp16", "bf16", "topk:keep=0.05", "regtopk:keep=0.05", "qsgd", "terngrad",
            "natural", "dqsgd", "powersgd", "ef", "ef-sign", "signsgd", "signum",
-           "codec=log:k=2,memory=residual")
+           "codec=log:k=2,feedback=residual")
 
 
 def same_everywhere(tensor, what):
@@ -95,7 +95,7 @@ class Local:
 
     def __init__(self, spec, workers, tensors, weights, seed=0, steps=0):
         lib = ctypes.CDLL(library().path)
-        self._step, self._deploy = lib.terse_method_step_all, lib.terse_method_deploy_all
+        self._step, self._eval_weights = lib.terse_method_step_all, lib.terse_method_eval_weights_all
         self.weights = [weights.clone() for _ in range(workers)]
         at = (ctypes.c_void_p * workers)(*[w.data_ptr() for w in self.weights])
         self._methods = (ctypes.c_void_p * workers)()
@@ -115,7 +115,7 @@ class Local:
         address = library().method_point(self._methods[rank])
         return terse.torch._state.tensor_at(address, self.weights[0].numel()).clone()
 
-    def deployed(self):
+    def eval_weights(self):
         out = torch.empty_like(self.weights[0])
-        assert self._deploy(self._methods, ctypes.c_void_p(out.data_ptr()), None) == 0
+        assert self._eval_weights(self._methods, ctypes.c_void_p(out.data_ptr()), None) == 0
         return out

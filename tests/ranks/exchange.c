@@ -20,24 +20,24 @@ static const struct {
     const char *codec;
     const char *combine;
 } pairs[] = {
-    {"f32", "reduce"},
+    {"f32", "allreduce"},
     {"f32", "shard"},
     {"f16", "shard"},
-    {"bf16", "gather"},
+    {"bf16", "allgather"},
     {"sign", "vote"},
     {"sign:zero=coin", "vote"},
     {"scaled-sign", "shard"},
-    {"topk", "gather"},
+    {"topk", "allgather"},
     {"topk", "shard"},
-    {"topk", "union"},
-    {"block:ratio=8", "reduce"},
+    {"topk", "sparse-allreduce"},
+    {"block:ratio=8", "allreduce"},
     {"log", "shard"},
-    {"log", "server"},
-    {"uniform", "gather"},
+    {"log", "parameter-server"},
+    {"uniform", "allgather"},
     {"uniform", "shard"},
-    {"nearest", "gather"},
+    {"nearest", "allgather"},
     {"natural", "shard"},
-    {"low-rank", "reduce"},
+    {"low-rank", "allreduce"},
 };
 #define PAIRS (sizeof pairs / sizeof pairs[0])
 
@@ -74,7 +74,7 @@ static uint64_t mix(uint64_t hash, const float *floats, size_t count)
     return hash;
 }
 
-static terse_status run_pair(terse_group *seat, size_t pair, uint64_t *hash, terse_fault *fault)
+static terse_status run_pair(terse_group *handle, size_t pair, uint64_t *hash, terse_fault *fault)
 {
     const terse_exchange_options options = {.size = sizeof options,
                                             .codec = pairs[pair].codec,
@@ -85,9 +85,9 @@ static terse_status run_pair(terse_group *seat, size_t pair, uint64_t *hash, ter
     const size_t count = (size_t)terse_layout_count(layout);
     float *const gradient = malloc(count * sizeof *gradient);
     terse_exchange *exchange = NULL;
-    terse_status status = terse_exchange_create(seat, layout, &options, &exchange, fault);
+    terse_status status = terse_exchange_create(handle, layout, &options, &exchange, fault);
     for (uint64_t step = 0; step < STEPS && status == TERSE_OK && gradient; step++) {
-        fill(gradient, count, terse_group_rank(seat), step);
+        fill(gradient, count, terse_group_rank(handle), step);
         status = terse_exchange_run(exchange, gradient, NULL, fault);
         *hash = mix(*hash, gradient, count);
     }
@@ -97,38 +97,39 @@ static terse_status run_pair(terse_group *seat, size_t pair, uint64_t *hash, ter
     return status;
 }
 
-/* All pairs on one seat; rank 0 prints. */
-static int run_seat(terse_group *seat)
+/* All pairs on one handle; rank 0 prints. */
+static int run_handle(terse_group *handle)
 {
     for (size_t pair = 0; pair < PAIRS; pair++) {
         uint64_t hash = UINT64_C(14695981039346656037);
         terse_fault fault = {.rank = -1};
-        const terse_status status = run_pair(seat, pair, &hash, &fault);
+        const terse_status status = run_pair(handle, pair, &hash, &fault);
         if (status != TERSE_OK) {
-            printf("rank %u: %s by %s: %s: %s\n", terse_group_rank(seat), pairs[pair].codec,
+            printf("rank %u: %s by %s: %s: %s\n", terse_group_rank(handle), pairs[pair].codec,
                    pairs[pair].combine, terse_status_text(status), fault.text);
             return 1;
         }
-        if (terse_group_rank(seat) == 0)
+        if (terse_group_rank(handle) == 0)
             printf("%s %s %016llx\n", pairs[pair].codec, pairs[pair].combine,
                    (unsigned long long)hash);
     }
     return 0;
 }
 
-/* ---- an engine of callbacks, over a local seat ---- */
+/* ---- an engine of callbacks, over a local handle ---- */
 
 struct relay {
     terse_group *inner;
     terse_request request[TERSE_MAX_REQUESTS];
 };
 
-static terse_status relay_post(void *context, uint32_t slot, const terse_swap *swap, int32_t *rank)
+static terse_status relay_post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                               int32_t *rank)
 {
     struct relay *const relay = context;
     terse_fault fault = {.rank = -1};
     const terse_status status =
-        terse_group_post_swap(relay->inner, swap, &relay->request[slot], &fault);
+        terse_group_post_alltoallv(relay->inner, alltoallv, &relay->request[slot], &fault);
     *rank = fault.rank;
     return status;
 }
@@ -156,7 +157,7 @@ static terse_status relay_wait(void *context, uint32_t slot, uint64_t nanosecond
 
 struct worker {
     pthread_t thread;
-    terse_group *seat;
+    terse_group *handle;
     int callbacks;
     int bad;
 };
@@ -171,12 +172,12 @@ static void *work(void *opaque)
     worker->bad = 1;
     if (!relay)
         return NULL;
-    relay->inner = worker->seat;
+    relay->inner = worker->handle;
     if (!worker->callbacks)
-        worker->bad = run_seat(worker->seat);
-    else if (terse_group_callbacks(&ops, relay, terse_group_rank(worker->seat),
-                                   terse_group_workers(worker->seat), &outer) == TERSE_OK)
-        worker->bad = run_seat(outer);
+        worker->bad = run_handle(worker->handle);
+    else if (terse_group_callbacks(&ops, relay, terse_group_rank(worker->handle),
+                                   terse_group_workers(worker->handle), &outer) == TERSE_OK)
+        worker->bad = run_handle(outer);
     terse_group_destroy(outer);
     free(relay);
     return NULL;
@@ -184,13 +185,13 @@ static void *work(void *opaque)
 
 static int run_threads(uint32_t workers, int callbacks)
 {
-    terse_group *seats[TERSE_MAX_LOCAL_WORKERS];
+    terse_group *handles[TERSE_MAX_LOCAL_WORKERS];
     struct worker crew[TERSE_MAX_LOCAL_WORKERS];
     int bad = 0;
-    if (workers > TERSE_MAX_LOCAL_WORKERS || terse_group_local(workers, seats) != TERSE_OK)
+    if (workers > TERSE_MAX_LOCAL_WORKERS || terse_group_local(workers, handles) != TERSE_OK)
         return 1;
     for (uint32_t r = 0; r < workers; r++) {
-        crew[r] = (struct worker){.seat = seats[r], .callbacks = callbacks};
+        crew[r] = (struct worker){.handle = handles[r], .callbacks = callbacks};
         if (pthread_create(&crew[r].thread, NULL, work, &crew[r]) != 0)
             abort();
     }
@@ -199,21 +200,21 @@ static int run_threads(uint32_t workers, int callbacks)
         bad |= crew[r].bad;
     }
     for (uint32_t r = 0; r < workers; r++)
-        terse_group_destroy(seats[r]);
+        terse_group_destroy(handles[r]);
     return bad;
 }
 
 static int run_mpi(void)
 {
-    terse_group *seat = NULL;
+    terse_group *handle = NULL;
     terse_fault fault = {0};
     if (terse_mpi_start(&fault) != TERSE_OK ||
-        terse_group_mpi(MPI_COMM_WORLD, &seat, &fault) != TERSE_OK) {
+        terse_group_mpi(MPI_COMM_WORLD, &handle, &fault) != TERSE_OK) {
         printf("no group over MPI: %s\n", fault.text);
         return 1;
     }
-    const int bad = run_seat(seat);
-    terse_group_destroy(seat);
+    const int bad = run_handle(handle);
+    terse_group_destroy(handle);
     terse_mpi_stop(bad);
     return bad;
 }

@@ -21,21 +21,21 @@ int run_stopped(void)
     terse_fault fault = {0};
     float floats[1000] = {0};
     float scratch[2000];
-    if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault) || terse_group_deadline(group, 1.5))
+    if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault) || terse_group_set_timeout(group, 1.5))
         return 1;
     const int32_t last = (int32_t)terse_group_workers(group) - 1;
     const int32_t rank = (int32_t)terse_group_rank(group);
     printf("pid %d\n", (int)getpid());
     (void)fflush(stdout);
     for (int step = 0; step < 3; step++)
-        if (terse_group_sum(group, floats, 1000, scratch, &fault))
+        if (terse_group_allreduce(group, floats, 1000, scratch, &fault))
             return 1;
     if (rank == last)
         (void)raise(SIGSTOP);
     const double start = seconds_now();
-    const terse_status status = terse_group_sum(group, floats, 1000, scratch, &fault);
+    const terse_status status = terse_group_allreduce(group, floats, 1000, scratch, &fault);
     const double took = seconds_now() - start;
-    const int right = status == TERSE_LATE && fault.rank == last && took > 1 && took < 4;
+    const int right = status == TERSE_TIMEOUT && fault.rank == last && took > 1 && took < 4;
     printf("%s: rank %d: %s after %.1f s: %s\n", right ? "named" : "wrong", (int)rank,
            terse_status_text(status), took, fault.text);
     (void)fflush(stdout);
@@ -61,7 +61,7 @@ static const char *mismatch(size_t root_len, size_t len)
         bad = "the root fails";
     if (!is_root && (status != TERSE_MISMATCH || fault.rank != 0))
         bad = "the root is not named";
-    if (!is_root && terse_group_barrier(group, NULL) != TERSE_BROKEN)
+    if (!is_root && terse_group_barrier(group, NULL) != TERSE_PEER_LOST)
         bad = "the group lives on";
     terse_group_destroy(group);
     return bad;

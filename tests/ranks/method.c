@@ -20,15 +20,15 @@ static const char *const more[] = {
     "dense:every=2,outer_momentum=0.5,nesterov=yes",
     "adam:every=3",
     "regtopk:keep=0.3,mu=1",
-    "regtopk:keep=0.05,combine=union,form=cur",
+    "regtopk:keep=0.05,combine=sparse-allreduce,form=cur",
     "topk:keep=0.05,combine=shard",
     "topk:keep=0.05,warmup=2,min=60",
     "qadam:kx=0",
-    "qadam:warmup=2,combine=server",
+    "qadam:warmup=2,combine=parameter-server",
     "def:ratio=8,plain=bias",
-    "dqsgd:bits=rms,norm=2,combine=gather",
+    "dqsgd:bits=rms,norm=2,combine=allgather",
     "ef-sign:clip=1,wd=0.01,momentum=0.9",
-    "direction=adam,memory=residual,codec=log:k=3,combine=shard",
+    "direction=adam,feedback=residual,codec=log:k=3,combine=shard",
 };
 
 /* Each method of the table, then more; NULL past the last. */
@@ -90,7 +90,7 @@ static struct result result_of(terse_method *method, const float *weights, size_
     struct result result = {mix(UINT64_C(14695981039346656037), weights, count), 0};
     terse_state state;
     for (uint32_t i = 0; terse_method_state(method, i, &state) == TERSE_OK; i++)
-        if (state.floats && strcmp(state.name, "memory") == 0)
+        if (state.floats && strcmp(state.name, "residual") == 0)
             result.memory = mix(UINT64_C(14695981039346656037), state.bytes, count);
     return result;
 }
@@ -160,9 +160,9 @@ static int run_local(uint32_t workers)
     return 0;
 }
 
-/* ---- a seat each ---- */
+/* ---- a handle each ---- */
 
-static terse_status run_alone(const char *spec, terse_group *seat, struct result *result,
+static terse_status run_alone(const char *spec, terse_group *handle, struct result *result,
                               terse_fault *fault)
 {
     terse_layout *const layout = layout_new();
@@ -173,9 +173,9 @@ static terse_status run_alone(const char *spec, terse_group *seat, struct result
     if (!weights || !gradient)
         abort();
     terse_status status =
-        terse_method_create(spec, seat, layout, weights, &options, &method, fault);
+        terse_method_create(spec, handle, layout, weights, &options, &method, fault);
     for (uint64_t step = 0; step < STEPS && status == TERSE_OK; step++) {
-        fill(gradient, count, terse_group_rank(seat), step);
+        fill(gradient, count, terse_group_rank(handle), step);
         status = terse_method_step(method, gradient, NULL, fault);
     }
     if (status == TERSE_OK)
@@ -187,8 +187,8 @@ static terse_status run_alone(const char *spec, terse_group *seat, struct result
     return status;
 }
 
-/* All specs on one seat; rank 0 prints. */
-static int run_seat(terse_group *seat)
+/* All specs on one handle; rank 0 prints. */
+static int run_handle(terse_group *handle)
 {
     const char *spec;
     for (uint32_t s = 0; (spec = spec_of(s)) != NULL; s++) {
@@ -198,21 +198,22 @@ static int run_seat(terse_group *seat)
         size_t len[MAX_WORKERS];
         terse_request request;
         terse_fault fault = {.rank = -1};
-        for (uint32_t r = 0; r < terse_group_workers(seat); r++) {
+        for (uint32_t r = 0; r < terse_group_workers(handle); r++) {
             at[r] = &all[r];
             len[r] = sizeof all[r];
         }
-        terse_status status = run_alone(spec, seat, &mine, &fault);
+        terse_status status = run_alone(spec, handle, &mine, &fault);
         if (status == TERSE_OK)
-            status = terse_group_post_gather(seat, &mine, sizeof mine, at, len, &request, &fault);
+            status =
+                terse_group_post_allgatherv(handle, &mine, sizeof mine, at, len, &request, &fault);
         if (status == TERSE_OK)
-            status = terse_group_wait(seat, request, &fault);
+            status = terse_group_wait(handle, request, &fault);
         if (status != TERSE_OK) {
-            printf("rank %u: %s: %s: %s\n", terse_group_rank(seat), spec, terse_status_text(status),
-                   fault.text);
+            printf("rank %u: %s: %s: %s\n", terse_group_rank(handle), spec,
+                   terse_status_text(status), fault.text);
             return 1;
         }
-        if (terse_group_rank(seat) == 0 && tell(spec, all, terse_group_workers(seat)))
+        if (terse_group_rank(handle) == 0 && tell(spec, all, terse_group_workers(handle)))
             return 1;
     }
     return 0;
@@ -220,26 +221,26 @@ static int run_seat(terse_group *seat)
 
 struct worker {
     pthread_t thread;
-    terse_group *seat;
+    terse_group *handle;
     int bad;
 };
 
 static void *work(void *opaque)
 {
     struct worker *const worker = opaque;
-    worker->bad = run_seat(worker->seat);
+    worker->bad = run_handle(worker->handle);
     return NULL;
 }
 
 static int run_threads(uint32_t workers)
 {
-    terse_group *seats[MAX_WORKERS];
+    terse_group *handles[MAX_WORKERS];
     struct worker crew[MAX_WORKERS];
     int bad = 0;
-    if (terse_group_local(workers, seats) != TERSE_OK)
+    if (terse_group_local(workers, handles) != TERSE_OK)
         return 1;
     for (uint32_t r = 0; r < workers; r++) {
-        crew[r] = (struct worker){.seat = seats[r]};
+        crew[r] = (struct worker){.handle = handles[r]};
         if (pthread_create(&crew[r].thread, NULL, work, &crew[r]) != 0)
             abort();
     }
@@ -248,22 +249,22 @@ static int run_threads(uint32_t workers)
         bad |= crew[r].bad;
     }
     for (uint32_t r = 0; r < workers; r++)
-        terse_group_destroy(seats[r]);
+        terse_group_destroy(handles[r]);
     return bad;
 }
 
 static int run_mpi(void)
 {
-    terse_group *seat = NULL;
+    terse_group *handle = NULL;
     terse_fault fault = {0};
     if (terse_mpi_start(&fault) != TERSE_OK ||
-        terse_group_mpi(MPI_COMM_WORLD, &seat, &fault) != TERSE_OK ||
-        terse_group_workers(seat) > MAX_WORKERS) {
+        terse_group_mpi(MPI_COMM_WORLD, &handle, &fault) != TERSE_OK ||
+        terse_group_workers(handle) > MAX_WORKERS) {
         printf("no group over MPI: %s\n", fault.text);
         return 1;
     }
-    const int bad = run_seat(seat);
-    terse_group_destroy(seat);
+    const int bad = run_handle(handle);
+    terse_group_destroy(handle);
     terse_mpi_stop(bad);
     return bad;
 }

@@ -72,7 +72,7 @@ part 3 "$short" mismatch
 
 for count in 2 4; do
     stopped "$count"
-    verdict "$?" "a stopped rank is named within the deadline ($count ranks)"
+    verdict "$?" "a stopped rank is named within the timeout ($count ranks)"
 done
 
 start 3 "$program" launched >"$out" 2>&1 && [ "$(grep -c '^launched 3$' "$out")" -eq 3 ]

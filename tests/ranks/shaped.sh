@@ -55,7 +55,7 @@ assert 0 < row["codec_seconds"] < row["seconds_per_step"], row
 assert abs(row["bound_seconds"] - 1.25 * row["line_seconds"] - row["codec_seconds"]) < 1e-9, row
 assert abs(row["bytes_claimed"] / (4 / 3 * 4000000 / 8) - 1) < 0.01, row
 assert 1 <= row["bytes_counted"] / row["bytes_claimed"] < 1.05, row
-assert row["bytes_dense"] / row["bytes_counted"] > 25, row
+assert row["dense_bytes"] / row["bytes_counted"] > 25, row
 END
 }
 "${run[@]}" --case vote --count 4000000 --steps 3 --runs 1 >"$out" 2>&1 &&

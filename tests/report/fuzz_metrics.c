@@ -15,7 +15,7 @@ static void check(const struct rep_run *run)
 {
     for (size_t i = 0; i < run->step_count; i++) {
         const struct rep_step *step = &run->steps[i];
-        if (!isfinite(step->step) || !isfinite(step->seconds) || !(step->bytes_said >= 0) ||
+        if (!isfinite(step->step) || !isfinite(step->seconds) || !(step->bytes_sent >= 0) ||
             (i > 0 && step->step <= step[-1].step) || !(rep_run_stride(run, i) > 0))
             abort();
     }

@@ -11,7 +11,7 @@ TENSORS = [("conv1.weight", 288), ("conv1.bias", 32), ("conv2.weight", 18432), (
            ("fc1.weight", 204800), ("fc1.bias", 128), ("fc2.weight", 1280), ("fc2.bias", 10)]
 PARAMETERS = sum(count for _, count in TENSORS)
 
-# method, times smaller, accuracy it ends at, has memory, has bits
+# method, compression ratio, accuracy it ends at, has memory, has bits
 METHODS = [
     ("dense", 1.0, 0.9142, False, False),
     ("signum", 31.9, 0.9021, False, False),
@@ -30,7 +30,7 @@ def about(method, seed):
         "command": f"terse train --data fashion --model cnn --method '{method}' --workers 4 "
                    f"--seed {seed}",
         "method": method, "model": "cnn", "data": "fashion", "workers": 4, "seed": seed,
-        "batch": 32, "parameters": PARAMETERS, "cpu_level": "avx512",
+        "batch": 32, "parameters": PARAMETERS, "kernels": "avx512",
         "tensors": [{"name": name, "count": count} for name, count in TENSORS],
     }
 
@@ -40,10 +40,10 @@ def pace(row):
     return 4 + 8 * (row[2] - 0.90) / 0.0142
 
 
-def stations(source, said, has_memory):
+def stages(source, said, has_memory):
     noise = lambda mean: mean * source.uniform(0.9, 1.1)
     return {
-        "compute": noise(0.0105), "memory": noise(0.0004) if has_memory else 0.0,
+        "compute": noise(0.0105), "direction": noise(0.0004) if has_memory else 0.0,
         "encode": noise(0.0006), "wire": noise(0.00012), "group": noise(0.0008 + said * 2e-9),
         "combine": noise(0.0003), "decode": noise(0.0004), "update": noise(0.0005),
     }
@@ -54,18 +54,18 @@ def step_line(source, step, every, steps, row, seconds):
     part = step / steps
     said = 4 * PARAMETERS * 1.5 / smaller
     bits = 2 + 3 * part + source.uniform(-0.2, 0.2) if has_bits else None
-    times = stations(source, said, has_memory)
+    times = stages(source, said, has_memory)
     line = {
         "kind": "step", "step": step, "epoch": int(part * 10),
         "seconds": round(seconds + every * sum(times.values()), 5),
         "loss": round(0.24 + 2.06 * math.exp(-pace(row) * part) + source.gauss(0, 0.05), 5), "lr": 0.05,
-        "bytes_said": round(said * (bits / 4 if has_bits else 1)), "bytes_dense": PARAMETERS * 6,
-        "stations": {name: round(time, 7) for name, time in times.items()},
+        "bytes_sent": round(said * (bits / 4 if has_bits else 1)), "dense_bytes": PARAMETERS * 6,
+        "stages": {name: round(time, 7) for name, time in times.items()},
         "tensor_bytes": [round(4 * count * 1.5 / (smaller if count >= 1024 else 1))
                          for _, count in TENSORS],
     }
     if has_memory:
-        line["memory_norm"] = round(row[1] ** 0.3 * (1 - math.exp(-6 * part)) + source.gauss(0, 0.04), 5)
+        line["residual_norm"] = round(row[1] ** 0.3 * (1 - math.exp(-6 * part)) + source.gauss(0, 0.04), 5)
         line["compression_error"] = round(1 - 3 / (row[1] ** 0.5 + 4) + 0.1 * part + source.gauss(0, 0.015), 5)
     if has_bits:
         line["bits"] = round(bits, 3)
@@ -78,7 +78,7 @@ def evaluation_line(source, step, steps, row, seconds, total):
         "kind": "evaluation", "step": step, "epoch": int(part * 10), "seconds": round(seconds, 5),
         "loss": round(0.26 + 2.0 * math.exp(-pace(row) * part) + source.gauss(0, 0.004), 5),
         "accuracy": round(row[2] - (row[2] - 0.1) * math.exp(-pace(row) * part), 5),
-        "bytes_said_total": round(total),
+        "bytes_sent_total": round(total),
     }
 
 
@@ -88,7 +88,7 @@ def lines(row, steps, every, seed):
     for step in range(every, steps + 1, every):
         line = step_line(source, step, every, steps, row, seconds)
         seconds = line["seconds"]
-        total += every * line["bytes_said"]
+        total += every * line["bytes_sent"]
         yield line
         if step // every % max(1, steps // every // 12) == 0 or step == steps:
             last = evaluation_line(source, step, steps, row, seconds, total)

@@ -19,7 +19,7 @@
 
 #define STEP(number, seconds, loss)                                                 \
     "{\"kind\":\"step\",\"step\":" number ",\"seconds\":" seconds ",\"loss\":" loss \
-    ",\"bytes_said\":100,\"bytes_dense\":400,\"tensor_bytes\":[60,40]}\n"
+    ",\"bytes_sent\":100,\"dense_bytes\":400,\"tensor_bytes\":[60,40]}\n"
 #define ABOUT                                                                                    \
     "{\"format\":1,\"method\":\"def\",\"workers\":4,\"tensors\":[{\"name\":\"a\",\"count\":60}," \
     "{\"name\":\"b\",\"count\":40}]}"
@@ -49,7 +49,7 @@ static void a_run_is_read(void **state)
     assert_true(rep_run_stride(run, 0) == 10);
     assert_true(rep_run_stride(run, 1) == 20);
     assert_true(!!isnan(run->steps[1].loss));
-    assert_true(!!isnan(run->steps[0].memory_norm));
+    assert_true(!!isnan(run->steps[0].residual_norm));
     assert_true(rep_run_bytes_per_step(run) == 100);
     assert_true(run->tensors[1].bytes == 40);
     assert_int_equal(run->evaluation_count, 1);

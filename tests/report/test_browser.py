@@ -12,7 +12,7 @@ from browser import Browser, why_absent
 from support import MARKUP, Case, LiveServer, row
 
 METHODS = ["dense", "def:ratio=64", "dqsgd:budget=4"]
-PLOTS = ["accuracy", "loss", "tradeoff", "test-loss", "memory", "error", "bits"]
+PLOTS = ["accuracy", "loss", "tradeoff", "test-loss", "residual", "error", "bits"]
 SCREENSHOTS = os.environ.get("TERSE_SCREENSHOTS")
 
 # Pairs of words in one picture that cover each other, and words that leave their card.
@@ -92,8 +92,8 @@ class Report(Page):
 
     def seconds_on_link(self, index, bits):
         steps = self.lines(index, "step")
-        work = sum(10 * (sum(s["stations"].values()) - s["stations"]["group"]) for s in steps)
-        return work + 8 * sum(10 * s["bytes_said"] for s in steps) / bits
+        work = sum(10 * (sum(s["stages"].values()) - s["stages"]["group"]) for s in steps)
+        return work + 8 * sum(10 * s["bytes_sent"] for s in steps) / bits
 
     def paths(self, plot):
         return self.browser.run("""return Object.fromEntries([...document.querySelectorAll(
@@ -116,7 +116,7 @@ class Report(Page):
         self.assertIn(f"at {evaluation['step']} steps", said)
         choose_axis(self.browser, "bytes")
         said = self.hover("accuracy", 1, 2)
-        self.assertIn("at %.2f MB" % (evaluation["bytes_said_total"] / 1e6), said)
+        self.assertIn("at %.2f MB" % (evaluation["bytes_sent_total"] / 1e6), said)
         choose_axis(self.browser, "seconds")
         said = self.hover("accuracy", 1, 2)
         self.assertIn("at %.2f s" % evaluation["seconds"], said)
@@ -154,7 +154,7 @@ class Report(Page):
             self.assertAlmostEqual(float(cells[index].split()[0]) / float(text.split()[0]), 1, delta=0.01)
             last = len(self.lines(index, "evaluation")) - 1
             self.assertIn(f"at {cells[index]}", self.hover("accuracy", index, last))
-        group = "return document.querySelector('#stations [data-station=group]').title"
+        group = "return document.querySelector('#stages [data-stage=group]').title"
         slow = self.browser.run(group)
         self.browser.run("document.querySelector('#link').focus()")
         self.browser.press("end")
@@ -235,7 +235,7 @@ class Report(Page):
             input.value = arguments[0]; input.dispatchEvent(new Event("input"))""", 100 * target["accuracy"])
         cells = self.browser.run("return [...document.querySelectorAll('#summary tbody tr')[1].children].map((cell) => cell.textContent)")
         self.assertEqual(cells[7], "%.2f s" % target["seconds"])
-        self.assertEqual(cells[8], "%.2f MB" % (target["bytes_said_total"] / 1e6))
+        self.assertEqual(cells[8], "%.2f MB" % (target["bytes_sent_total"] / 1e6))
 
     def test_commands_can_be_copied(self):
         command = make_runs.about("dense", 1)["command"]
@@ -279,7 +279,7 @@ class Report(Page):
     def test_markup_is_text(self):
         folder, = self.runs("dense", steps=30, every=10)
         about = make_runs.about(MARKUP, 1)
-        about.update(command=MARKUP, model=MARKUP, data=MARKUP, cpu_level=MARKUP)
+        about.update(command=MARKUP, model=MARKUP, data=MARKUP, kernels=MARKUP)
         about["tensors"][0]["name"] = MARKUP
         with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
             json.dump(about, file)

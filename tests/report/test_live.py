@@ -9,7 +9,7 @@ import unittest
 import make_runs
 from support import Case, LiveServer, row
 
-STEP = '{"kind":"step","step":%d,"seconds":%d,"loss":1,"bytes_said":1,"bytes_dense":1}'
+STEP = '{"kind":"step","step":%d,"seconds":%d,"loss":1,"bytes_sent":1,"dense_bytes":1}'
 
 
 def talk(server, request):

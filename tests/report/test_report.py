@@ -19,8 +19,8 @@ class Report(Case):
         self.assertLessEqual(addresses, {"http://www.w3.org/2000/svg"})  # a name, not a place
         data = data_of(html)
         self.assertEqual([run["method"] for run in data["runs"]], ["dense", "def:ratio=64"])
-        self.assertNotIn("memory_norm", data["runs"][0])
-        self.assertIn("memory_norm", data["runs"][1])
+        self.assertNotIn("residual_norm", data["runs"][0])
+        self.assertIn("residual_norm", data["runs"][1])
 
     def test_sums(self):
         folder, = self.runs("dense", steps=300, every=10)
@@ -29,8 +29,8 @@ class Report(Case):
         run = data_of(self.page(folder)[0])["runs"][0]
         steps = [line for line in lines if line["kind"] == "step"]
         self.assertEqual(run["clock"]["step"], [line["step"] for line in steps])
-        self.assertAlmostEqual(run["clock"]["bytes"][-1], sum(10 * s["bytes_said"] for s in steps))
-        work = sum(10 * (sum(s["stations"].values()) - s["stations"]["group"]) for s in steps)
+        self.assertAlmostEqual(run["clock"]["bytes"][-1], sum(10 * s["bytes_sent"] for s in steps))
+        work = sum(10 * (sum(s["stages"].values()) - s["stages"]["group"]) for s in steps)
         self.assertAlmostEqual(run["clock"]["work"][-1], work, places=5)
         self.assertEqual(run["loss"]["value"], [line["loss"] for line in steps])
         self.assertEqual(run["evaluations"]["accuracy"],

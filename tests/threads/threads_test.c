@@ -1,5 +1,5 @@
 /* Several threads, each with codecs of its own, in a process whose kernels are not bound yet: all
- * bind the same level, and every payload is the one that a single thread makes. */
+ * bind the same kernel set, and every payload is the one that a single thread makes. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ struct payload {
 
 struct worker {
     pthread_t thread;
-    const char *level;
+    const char *kernels;
     struct payload said[CODECS];
     uint32_t codecs;
     int failed;
@@ -41,7 +41,7 @@ static void fill(float *floats)
 /* Encodes and decodes the first round with the codec of this number. */
 static terse_status use_codec(const char *name, const terse_layout *layout, struct payload *said)
 {
-    const terse_draw draw = {.seed = 7, .step = 3, .worker = 0};
+    const terse_rng_key key = {.seed = 7, .step = 3, .worker = 0};
     const terse_codec_options options = {.threads = 1};
     terse_codec *codec = NULL;
     float *const floats = calloc(COUNT, sizeof *floats);
@@ -52,12 +52,12 @@ static terse_status use_codec(const char *name, const terse_layout *layout, stru
         const size_t cap = terse_codec_payload_bound(codec, 0);
         fill(floats);
         said->bytes = calloc(cap + 1, 1);
-        status = said->bytes ? terse_codec_encode_take(codec, 0, &draw, floats, said->bytes, cap,
-                                                       &said->len)
-                             : TERSE_NO_MEMORY;
+        status = said->bytes
+                     ? terse_codec_encode_take(codec, 0, &key, floats, said->bytes, cap, &said->len)
+                     : TERSE_NO_MEMORY;
     }
     if (!status)
-        status = terse_codec_decode_add(codec, 0, &draw, said->bytes, said->len, floats, NULL);
+        status = terse_codec_decode_add(codec, 0, &key, said->bytes, said->len, floats, NULL);
     terse_codec_destroy(codec);
     free(floats);
     return status;
@@ -69,7 +69,7 @@ static void *work(void *context)
     terse_codec_about about;
     terse_layout *layout = NULL;
     (void)pthread_barrier_wait(&start);
-    worker->failed = terse_level(&worker->level, NULL) != TERSE_OK ||
+    worker->failed = terse_kernel_set_name(&worker->kernels, NULL) != TERSE_OK ||
                      terse_layout_vector(COUNT, &layout) != TERSE_OK;
     while (!worker->failed && worker->codecs < CODECS &&
            terse_codec_list(worker->codecs, &about) == TERSE_OK) {
@@ -92,7 +92,7 @@ static void threads_agree(void **state)
 
     for (int i = 0; i < THREADS; i++) {
         assert_false(workers[i].failed);
-        assert_string_equal(workers[i].level, workers[0].level);
+        assert_string_equal(workers[i].kernels, workers[0].kernels);
         assert_true(workers[i].codecs > 0);
         assert_int_equal(workers[i].codecs, workers[0].codecs);
         for (uint32_t c = 0; c < workers[i].codecs; c++) {

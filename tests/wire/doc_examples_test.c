@@ -21,7 +21,7 @@
 #define MAX_ITEMS 1024u
 #define MAX_COUNT 12u
 
-static const terse_draw draw = {.seed = 1, .step = 2, .worker = 0};
+static const terse_rng_key key = {.seed = 1, .step = 2, .worker = 0};
 
 static char document[MAX_TEXT];
 
@@ -127,22 +127,22 @@ static terse_codec *codec_for(const char *spec, int is_matrix)
     return codec;
 }
 
-static struct example example_of(const char *spec, uint32_t rounds)
+static struct example example_of(const char *spec, uint32_t passes)
 {
     struct example example = {0};
-    const struct floats input = read_floats(rounds > 1 ? "input matrix" : "input vector");
-    terse_codec *codec = codec_for(spec, rounds > 1);
+    const struct floats input = read_floats(passes > 1 ? "input matrix" : "input vector");
+    terse_codec *codec = codec_for(spec, passes > 1);
     example.count = (size_t)terse_layout_count(terse_codec_layout(codec));
     assert_int_equal(example.count, input.count);
-    for (uint32_t round = 0; round < rounds; round++) {
-        assert_int_equal(terse_codec_encode(codec, round, &draw, input.at, example.payload[round],
-                                            MAX_ITEMS, &example.len[round]),
+    for (uint32_t pass = 0; pass < passes; pass++) {
+        assert_int_equal(terse_codec_encode(codec, pass, &key, input.at, example.payload[pass],
+                                            MAX_ITEMS, &example.len[pass]),
                          TERSE_OK);
-        assert_int_equal(terse_codec_decode_add(codec, round, &draw, example.payload[round],
-                                                example.len[round], example.said, NULL),
+        assert_int_equal(terse_codec_decode_add(codec, pass, &key, example.payload[pass],
+                                                example.len[pass], example.said, NULL),
                          TERSE_OK);
     }
-    assert_int_equal(terse_frame_seal(codec, 0, &draw, example.payload[0], example.len[0], 1,
+    assert_int_equal(terse_frame_seal(codec, 0, &key, example.payload[0], example.len[0], 1,
                                       example.frame, MAX_ITEMS, &example.frame_len),
                      TERSE_OK);
     terse_codec_destroy(codec);
@@ -164,17 +164,17 @@ static void check_bytes(const char *head, const uint8_t *expected, size_t len)
 }
 
 /* Compares every block of this spec that the document has; at least its payloads. */
-static void check_spec(const char *spec, uint32_t rounds)
+static void check_spec(const char *spec, uint32_t passes)
 {
     char head[128];
     const char *end = document;
-    const struct example example = example_of(spec, rounds);
-    for (uint32_t round = 0; round < rounds; round++) {
-        if (rounds == 1)
+    const struct example example = example_of(spec, passes);
+    for (uint32_t pass = 0; pass < passes; pass++) {
+        if (passes == 1)
             (void)snprintf(head, sizeof head, "payload %s", spec);
         else
-            (void)snprintf(head, sizeof head, "payload-%u %s", round, spec);
-        check_bytes(head, example.payload[round], example.len[round]);
+            (void)snprintf(head, sizeof head, "payload-%u %s", pass, spec);
+        check_bytes(head, example.payload[pass], example.len[pass]);
     }
     (void)snprintf(head, sizeof head, "frame %s", spec);
     if (find_block(head, &end))
@@ -215,7 +215,7 @@ static void every_codec_has_a_true_example(void **unused)
         char spec[128];
         find_spec(about.name, spec, sizeof spec);
         print_message("%s\n", spec);
-        check_spec(spec, about.rounds);
+        check_spec(spec, about.passes);
     }
 }
 
@@ -236,11 +236,11 @@ static void print_bytes(const char *what, const uint8_t *bytes, size_t len)
         (void)printf("%02x%s", bytes[i], i % 16 == 15 || i + 1 == len ? "\n" : " ");
 }
 
-static int print_spec(const char *spec, uint32_t rounds)
+static int print_spec(const char *spec, uint32_t passes)
 {
-    const struct example example = example_of(spec, rounds);
-    for (uint32_t round = 0; round < rounds; round++)
-        print_bytes(spec, example.payload[round], example.len[round]);
+    const struct example example = example_of(spec, passes);
+    for (uint32_t pass = 0; pass < passes; pass++)
+        print_bytes(spec, example.payload[pass], example.len[pass]);
     print_bytes("frame", example.frame, example.frame_len);
     for (size_t i = 0; i < example.count; i++)
         (void)printf("%.9g%s", (double)example.said[i], i + 1 == example.count ? "\n" : " ");

@@ -16,7 +16,7 @@
 
 #define MAX_FRAME 4096u
 
-static const terse_draw draw = {.seed = 0x0123456789abcdef, .step = 41, .worker = 2};
+static const terse_rng_key key = {.seed = 0x0123456789abcdef, .step = 41, .worker = 2};
 
 static terse_layout *mixed_layout(void)
 {
@@ -44,23 +44,23 @@ static terse_codec *mixed_codec(const char *spec)
     return codec;
 }
 
-static size_t encode(terse_codec *codec, uint32_t round, uint8_t *payload)
+static size_t encode(terse_codec *codec, uint32_t pass, uint8_t *payload)
 {
     float values[64];
     size_t len;
     for (size_t i = 0; i < 64; i++)
         values[i] = (float)((int)(i * 37 % 64) - 31) / 16;
-    assert_int_equal(terse_codec_encode(codec, round, &draw, values, payload, MAX_FRAME, &len),
+    assert_int_equal(terse_codec_encode(codec, pass, &key, values, payload, MAX_FRAME, &len),
                      TERSE_OK);
     return len;
 }
 
-static size_t seal(terse_codec *codec, uint32_t round, int with_layout, uint8_t *frame)
+static size_t seal(terse_codec *codec, uint32_t pass, int with_layout, uint8_t *frame)
 {
     uint8_t payload[MAX_FRAME];
     size_t len;
-    const size_t payload_len = encode(codec, round, payload);
-    assert_int_equal(terse_frame_seal(codec, round, &draw, payload, payload_len, with_layout, frame,
+    const size_t payload_len = encode(codec, pass, payload);
+    assert_int_equal(terse_frame_seal(codec, pass, &key, payload, payload_len, with_layout, frame,
                                       MAX_FRAME, &len),
                      TERSE_OK);
     assert_int_equal(len, terse_frame_len(codec, payload_len, with_layout));
@@ -76,21 +76,21 @@ static void reseal(uint8_t *frame, size_t len)
 /* ---- the way there and back ---- */
 
 static void check_view(const terse_frame *view, const uint8_t *frame, size_t len,
-                       const terse_codec *codec, uint32_t round)
+                       const terse_codec *codec, uint32_t pass)
 {
     const terse_layout *layout = terse_codec_layout(codec);
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    uint8_t params[TERSE_PARAMS_LEN];
-    terse_codec_params(codec, params);
+    uint8_t option_bytes[TERSE_OPTION_BYTES];
+    terse_codec_option_bytes(codec, option_bytes);
     assert_int_equal(view->codec, about.wire_id);
-    assert_int_equal(view->round, round);
-    assert_int_equal(view->worker, draw.worker);
-    assert_true(view->step == draw.step && view->seed == draw.seed);
+    assert_int_equal(view->pass, pass);
+    assert_int_equal(view->worker, key.worker);
+    assert_true(view->step == key.step && view->seed == key.seed);
     assert_true(view->layout_hash == terse_layout_hash(layout));
     assert_int_equal(view->first, 0);
     assert_int_equal(view->count, terse_layout_count(layout));
-    assert_memory_equal(view->params, params, sizeof params);
+    assert_memory_equal(view->option_bytes, option_bytes, sizeof option_bytes);
     assert_ptr_equal(view->payload + view->payload_len + 8, frame + len);
     if (view->layout)
         assert_ptr_equal(view->layout, frame + TERSE_FRAME_HEADER_LEN);
@@ -111,8 +111,8 @@ static void check_canonical(const uint8_t *frame, size_t len, const terse_layout
     assert_int_equal(terse_frame_codec(&view, layout ? layout : known, NULL, &codec, &fault),
                      TERSE_OK);
     assert_int_equal(terse_frame_match(&view, codec, &fault), TERSE_OK);
-    const terse_draw its = {view.seed, view.step, view.worker};
-    assert_int_equal(terse_frame_seal(codec, view.round, &its, view.payload, view.payload_len,
+    const terse_rng_key its = {view.seed, view.step, view.worker};
+    assert_int_equal(terse_frame_seal(codec, view.pass, &its, view.payload, view.payload_len,
                                       view.layout != NULL, again, sizeof again, &again_len),
                      TERSE_OK);
     assert_int_equal(again_len, len);
@@ -129,22 +129,22 @@ static void every_codec_there_and_back(void **unused)
     uint32_t seen = 0;
     for (uint32_t i = 0; terse_codec_list(i, &about) == TERSE_OK; i++) {
         terse_codec *codec = codec_for(about.name, layout);
-        for (uint32_t round = 0; round < about.rounds; round++) {
+        for (uint32_t pass = 0; pass < about.passes; pass++) {
             for (int with_layout = 0; with_layout < 2; with_layout++) {
                 uint8_t frame[MAX_FRAME];
                 terse_frame view;
                 terse_fault fault;
-                const size_t len = seal(codec, round, with_layout, frame);
+                const size_t len = seal(codec, pass, with_layout, frame);
                 assert_int_equal(terse_frame_open(frame, len, &view, NULL, &fault), TERSE_OK);
                 assert_int_equal(view.layout != NULL, with_layout);
-                check_view(&view, frame, len, codec, round);
+                check_view(&view, frame, len, codec, pass);
                 check_canonical(frame, len, layout);
                 seen++;
             }
         }
         terse_codec_destroy(codec);
     }
-    assert_true(seen >= 26); /* twelve codecs, one of them with two rounds */
+    assert_true(seen >= 26); /* twelve codecs, one of them with two passes */
     terse_layout_destroy(layout);
 }
 
@@ -162,7 +162,7 @@ static void a_payload_may_lie_anywhere(void **unused)
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         size_t within_len;
         memcpy(within + places[i], payload, payload_len);
-        assert_int_equal(terse_frame_seal(codec, 0, &draw, within + places[i], payload_len, 1,
+        assert_int_equal(terse_frame_seal(codec, 0, &key, within + places[i], payload_len, 1,
                                           within, sizeof within, &within_len),
                          TERSE_OK);
         assert_int_equal(within_len, len);
@@ -200,29 +200,28 @@ static void seal_refuses_what_no_codec_made(void **unused)
     size_t len = 77;
     const size_t payload_len = encode(codec, 0, payload);
     const size_t frame_len = terse_frame_len(codec, payload_len, 1);
-    terse_draw crowd = draw;
+    terse_rng_key crowd = key;
     crowd.worker = 0xffffff;
     assert_int_equal(
-        terse_frame_seal(codec, 0, &draw, payload, payload_len, 1, frame, frame_len - 1, &len),
+        terse_frame_seal(codec, 0, &key, payload, payload_len, 1, frame, frame_len - 1, &len),
         TERSE_TOO_SMALL);
     assert_int_equal(
-        terse_frame_seal(codec, 1, &draw, payload, payload_len, 1, frame, MAX_FRAME, &len),
+        terse_frame_seal(codec, 1, &key, payload, payload_len, 1, frame, MAX_FRAME, &len),
         TERSE_BAD_ARGUMENT);
     assert_int_equal(
-        terse_frame_seal(codec, 0, &draw, payload, payload_len + 1, 1, frame, MAX_FRAME, &len),
+        terse_frame_seal(codec, 0, &key, payload, payload_len + 1, 1, frame, MAX_FRAME, &len),
         TERSE_BAD_ARGUMENT);
     assert_int_equal(
         terse_frame_seal(codec, 0, &crowd, payload, payload_len, 1, frame, MAX_FRAME, &len),
         TERSE_BAD_ARGUMENT);
     assert_int_equal(
-        terse_frame_seal(NULL, 0, &draw, payload, payload_len, 1, frame, MAX_FRAME, &len),
+        terse_frame_seal(NULL, 0, &key, payload, payload_len, 1, frame, MAX_FRAME, &len),
         TERSE_BAD_ARGUMENT);
-    assert_int_equal(
-        terse_frame_seal(codec, 0, &draw, NULL, payload_len, 1, frame, MAX_FRAME, &len),
-        TERSE_BAD_ARGUMENT);
+    assert_int_equal(terse_frame_seal(codec, 0, &key, NULL, payload_len, 1, frame, MAX_FRAME, &len),
+                     TERSE_BAD_ARGUMENT);
     assert_int_equal(len, 77);
     assert_int_equal(
-        terse_frame_seal(codec, 0, &draw, payload, payload_len, 1, frame, frame_len, &len),
+        terse_frame_seal(codec, 0, &key, payload, payload_len, 1, frame, frame_len, &len),
         TERSE_OK);
     terse_codec_destroy(codec);
 }
@@ -359,8 +358,8 @@ static terse_status match(const terse_codec *made, const terse_codec *expected, 
     uint8_t payload[MAX_FRAME] = {0};
     size_t len;
     terse_frame view;
-    assert_int_equal(terse_frame_seal(made, 0, &draw, payload, terse_codec_payload_bound(made, 0),
-                                      0, frame, sizeof frame, &len),
+    assert_int_equal(terse_frame_seal(made, 0, &key, payload, terse_codec_payload_bound(made, 0), 0,
+                                      frame, sizeof frame, &len),
                      TERSE_OK);
     if (edit) {
         put(frame, edit);
@@ -385,7 +384,7 @@ static void match_names_what_differs(void **unused)
     assert_int_equal(match(made, other, &fault, NULL), TERSE_MISMATCH);
     assert_string_equal(fault.text, "codec: 7, expected 1");
     assert_int_equal(match(made, param, &fault, NULL), TERSE_MISMATCH);
-    assert_string_equal(fault.text, "parameters: not those of block:ratio=8.5");
+    assert_string_equal(fault.text, "options: not those of block:ratio=8.5");
     assert_in_range(fault.offset, 64, 71);
     assert_int_equal(match(made, layout, &fault, NULL), TERSE_MISMATCH);
     assert_memory_equal(fault.text, "layout: hash ", 13);
@@ -395,8 +394,8 @@ static void match_names_what_differs(void **unused)
     assert_string_equal(fault.text, "range: 32 elements from 0, expected 33 from 0");
     static const struct edit first = {.at = 32, .len = 8, .value = 1};
     assert_int_equal(match(made, same, &fault, &first), TERSE_MISMATCH);
-    static const struct edit round = {.at = 6, .len = 1, .value = 1};
-    assert_int_equal(match(made, same, &fault, &round), TERSE_BAD_FRAME);
+    static const struct edit pass = {.at = 6, .len = 1, .value = 1};
+    assert_int_equal(match(made, same, &fault, &pass), TERSE_BAD_FRAME);
     assert_int_equal(fault.offset, 6);
     assert_int_equal(terse_frame_match(NULL, same, &fault), TERSE_BAD_ARGUMENT);
 
@@ -417,8 +416,8 @@ static void a_codec_comes_only_from_a_sound_header(void **unused)
         {64, 8, UINT64_MAX, TERSE_BAD_FRAME, 64, NULL}, /* NaN */
         {72, 1, 1, TERSE_BAD_FRAME, 72, NULL},          /* padding */
         {79, 1, 1, TERSE_BAD_FRAME, 79, NULL},
-        {6, 1, 1, TERSE_BAD_FRAME, 6, NULL},  /* no such round */
-        {5, 1, 1, TERSE_BAD_FRAME, 64, NULL}, /* f32 has no parameters */
+        {6, 1, 1, TERSE_BAD_FRAME, 6, NULL},  /* no such pass */
+        {5, 1, 1, TERSE_BAD_FRAME, 64, NULL}, /* f32 has no options */
     };
     terse_codec *codec = mixed_codec("block:ratio=8");
     const terse_layout *layout = terse_codec_layout(codec);

@@ -15,8 +15,8 @@ static terse_status add_up(struct trn_worker *worker, double *numbers, size_t co
         at[r] = all + r * count;
         len[r] = count * sizeof(double);
     }
-    const terse_status status =
-        terse_group_gather(worker->group, numbers, count * sizeof(double), at, len, &worker->fault);
+    const terse_status status = terse_group_allgatherv(
+        worker->group, numbers, count * sizeof(double), at, len, &worker->fault);
     memset(numbers, 0, count * sizeof(double));
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++)
         for (size_t i = 0; i < count; i++)
@@ -34,8 +34,8 @@ static terse_status share_statistics(struct trn_worker *worker)
     if (count == 0)
         return TERSE_OK;
     memcpy(worker->statistics, statistics, count * sizeof(float));
-    const terse_status status =
-        terse_group_sum(worker->group, statistics, (size_t)count, worker->scratch, &worker->fault);
+    const terse_status status = terse_group_allreduce(worker->group, statistics, (size_t)count,
+                                                      worker->scratch, &worker->fault);
     for (uint64_t i = 0; i < count && status == TERSE_OK; i++)
         statistics[i] /= (float)worker->run->workers;
     return status;
@@ -67,7 +67,7 @@ static terse_status test(struct trn_worker *worker, double numbers[2])
             worker->examples[i] = at + i;
         status = trn_worker_fill(worker, TRN_TEST, worker->examples, count, 0, &batch);
         if (status == TERSE_OK)
-            status = trn_net_evaluate(worker->net, worker->deployed, &batch, &loss, &correct,
+            status = trn_net_evaluate(worker->net, worker->eval_weights, &batch, &loss, &correct,
                                       &worker->fault);
         numbers[0] += loss;
         numbers[1] += correct;
@@ -94,7 +94,7 @@ static terse_status measure(struct trn_worker *worker, struct trn_evaluation *ou
 {
     const uint32_t workers = worker->run->workers;
     memcpy(worker->partial, worker->gradient, worker->count * sizeof(float));
-    const terse_status status = terse_group_sum(
+    const terse_status status = terse_group_allreduce(
         worker->group, worker->partial, (size_t)worker->count, worker->scratch, &worker->fault);
     if (status != TERSE_OK)
         return status;
@@ -112,7 +112,8 @@ terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluatio
     const double total = trn_data_about(worker->run->data)->count[TRN_TEST];
     double numbers[2] = {0, 0};
     *out = (struct trn_evaluation){.phi_gradient = NAN, .phi_noise = NAN};
-    terse_status status = terse_method_deploy(worker->method, worker->deployed, &worker->fault);
+    terse_status status =
+        terse_method_eval_weights(worker->method, worker->eval_weights, &worker->fault);
     if (status == TERSE_OK)
         status = share_statistics(worker);
     if (status == TERSE_OK)

@@ -102,8 +102,8 @@ static terse_status send_parcels(struct trn_worker *worker, struct parcel *parce
         recv_at[r] = &parcel->len[r];
         recv_len[r] = sizeof mine;
     }
-    terse_status status =
-        terse_group_gather(worker->group, &mine, sizeof mine, recv_at, recv_len, &worker->fault);
+    terse_status status = terse_group_allgatherv(worker->group, &mine, sizeof mine, recv_at,
+                                                 recv_len, &worker->fault);
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
         recv_len[r] = worker->rank == 0 ? parcel->len[r] : 0;
         parcel->bytes[r] = malloc(recv_len[r] + 1);
@@ -113,8 +113,9 @@ static terse_status send_parcels(struct trn_worker *worker, struct parcel *parce
     }
     send_at[0] = parcel->mine;
     send_len[0] = mine;
-    const terse_swap swap = {send_at, send_len, recv_at, recv_len};
-    return status == TERSE_OK ? terse_group_swap(worker->group, &swap, &worker->fault) : status;
+    const terse_alltoallv alltoallv = {send_at, send_len, recv_at, recv_len};
+    return status == TERSE_OK ? terse_group_alltoallv(worker->group, &alltoallv, &worker->fault)
+                              : status;
 }
 
 struct name {
@@ -254,7 +255,7 @@ static terse_status restore_part(struct trn_worker *worker, const terse_state *s
         return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, shared ? 0 : rank),
                          state->bytes, state->len);
     switch (state->kind) {
-    case TERSE_STATE_SUM:
+    case TERSE_STATE_RESIDUAL:
         return add_parts(worker, state->name, rank, workers, state->bytes, state->len);
     case TERSE_STATE_SLICES: return add_parts(worker, state->name, 0, 1, state->bytes, state->len);
     case TERSE_STATE_OWN:
@@ -270,7 +271,7 @@ static double memory_sum(const struct trn_checkpoint *checkpoint)
     for (uint32_t i = 0; i < trn_checkpoint_count(checkpoint); i++) {
         const struct trn_blob *const blob = trn_checkpoint_at(checkpoint, i);
         const float *const floats = blob->bytes;
-        for (uint64_t j = 0; strcmp(blob->name, "memory") == 0 && j < blob->len / 4; j++)
+        for (uint64_t j = 0; strcmp(blob->name, "residual") == 0 && j < blob->len / 4; j++)
             sum += (double)floats[j];
     }
     return sum;
@@ -313,7 +314,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     const com_json *const kept = trn_checkpoint_settings(checkpoint);
     (void)com_json_get_real(kept, "seconds", &worker->result.seconds);
     (void)com_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
-    (void)com_json_get_u64(kept, "bytes_dense", &worker->result.bytes_dense);
+    (void)com_json_get_u64(kept, "dense_bytes", &worker->result.dense_bytes);
     worker->step = trn_checkpoint_step(checkpoint); /* the method's own count leaves out skips */
     worker->result.steps = worker->step;
     tell_of_workers(worker, (uint32_t)old_workers);

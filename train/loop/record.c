@@ -23,15 +23,15 @@ struct trn_record {
     double lr;
     double compute;
     double bits;
-    double memory_norm;
+    double residual_norm;
     double compression_error;
-    double station[TERSE_STATIONS];
+    double stage[TERSE_STAGES];
     double said;
     double dense;
 };
 
-static const char *const station_names[TERSE_STATIONS] = {"memory",  "encode", "wire",  "group",
-                                                          "combine", "decode", "update"};
+static const char *const stage_names[TERSE_STAGES] = {"direction", "encode", "wire",  "group",
+                                                      "combine",   "decode", "update"};
 
 /* ---- settings ---- */
 
@@ -48,7 +48,7 @@ com_json *trn_record_settings(const struct trn_worker *worker)
     com_json_put_u64(json, "parameters", worker->count);
     com_json_put_real(json, "seconds", worker->result.seconds);
     com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
-    com_json_put_u64(json, "bytes_dense", worker->result.bytes_dense);
+    com_json_put_u64(json, "dense_bytes", worker->result.dense_bytes);
     return json;
 }
 
@@ -56,7 +56,7 @@ com_json *trn_record_settings(const struct trn_worker *worker)
 static com_json *describe_run(const struct trn_worker *worker)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
-    const char *level = "";
+    const char *kernels = "";
     char libraries[200];
     com_json *const json = trn_record_settings(worker);
     com_json *const tensors = com_json_array();
@@ -67,8 +67,8 @@ static com_json *describe_run(const struct trn_worker *worker)
         com_json_put_u64(item, "count", tensor.count);
         com_json_append(tensors, item);
     }
-    (void)!terse_level(&level, NULL);
-    com_json_put_text(json, "cpu_level", level);
+    (void)!terse_kernel_set_name(&kernels, NULL);
+    com_json_put_text(json, "kernels", kernels);
     trn_net_libraries(libraries, sizeof libraries);
     com_json_put_text(json, "libraries", libraries);
     com_json_put_text(json, "spec", terse_method_spec(worker->method));
@@ -198,14 +198,14 @@ static void add_up(struct trn_record *record, const terse_method_report *report,
     record->lr = report->lr;
     record->compute += compute;
     record->bits += report->bits;
-    record->said += (double)report->exchange.said_len;
-    record->dense += (double)report->exchange.dense_len;
-    if (isfinite(report->memory_norm)) {
-        record->memory_norm = report->memory_norm;
+    record->said += (double)report->exchange.bytes_sent;
+    record->dense += (double)report->exchange.dense_bytes;
+    if (isfinite(report->residual_norm)) {
+        record->residual_norm = report->residual_norm;
         record->compression_error = report->compression_error;
     }
-    for (int i = 0; i < TERSE_STATIONS; i++)
-        record->station[i] += 1e-9 * (double)report->exchange.nanoseconds[i];
+    for (int i = 0; i < TERSE_STAGES; i++)
+        record->stage[i] += 1e-9 * (double)report->exchange.nanoseconds[i];
 }
 
 terse_status trn_record_step(struct trn_worker *worker, const terse_method_report *report,
@@ -215,24 +215,24 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     if (!record)
         return TERSE_OK;
     if (record->since == 0)
-        record->memory_norm = record->compression_error = NAN;
+        record->residual_norm = record->compression_error = NAN;
     add_up(record, report, loss, compute_seconds);
     if (record->since < record->every && worker->step < worker->steps)
         return TERSE_OK;
     const double steps = (double)record->since;
     com_json *const line = line_of(worker, "step");
-    com_json *const stations = com_json_object();
+    com_json *const stages = com_json_object();
     com_json_put_real(line, "loss", record->loss / steps);
     com_json_put_real(line, "lr", record->lr);
-    com_json_put_real(line, "bytes_said", record->said / steps);
-    com_json_put_real(line, "bytes_dense", record->dense / steps);
+    com_json_put_real(line, "bytes_sent", record->said / steps);
+    com_json_put_real(line, "dense_bytes", record->dense / steps);
     com_json_put_real(line, "bits", record->bits / steps);
-    put_known(line, "memory_norm", record->memory_norm);
+    put_known(line, "residual_norm", record->residual_norm);
     put_known(line, "compression_error", record->compression_error);
-    com_json_put_real(stations, "compute", record->compute / steps);
-    for (int i = 0; i < TERSE_STATIONS; i++)
-        com_json_put_real(stations, station_names[i], record->station[i] / steps);
-    com_json_put(line, "stations", stations);
+    com_json_put_real(stages, "compute", record->compute / steps);
+    for (int i = 0; i < TERSE_STAGES; i++)
+        com_json_put_real(stages, stage_names[i], record->stage[i] / steps);
+    com_json_put(line, "stages", stages);
     const struct trn_scalar scalars[] = {{"train/loss", (float)(record->loss / steps)},
                                          {"train/lr", (float)record->lr},
                                          {"bytes/said", (float)(record->said / steps)}};
@@ -241,7 +241,7 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
         status = trn_events_scalars(record->events, worker->step, scalars, 3, &worker->fault);
     record->since = 0;
     record->loss = record->compute = record->bits = record->said = record->dense = 0;
-    memset(record->station, 0, sizeof record->station);
+    memset(record->stage, 0, sizeof record->stage);
     const terse_status told = finish_line(worker, line);
     return status == TERSE_OK ? told : status;
 }
@@ -256,7 +256,7 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
     com_json_put_real(line, "loss", evaluation->loss);
     if (worker->result.classifies)
         com_json_put_real(line, "accuracy", evaluation->accuracy);
-    com_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     put_known(line, "phi_gradient", evaluation->phi_gradient);
     put_known(line, "phi_noise", evaluation->phi_noise);
     const struct trn_scalar scalars[] = {{"test/loss", (float)evaluation->loss},
@@ -292,7 +292,7 @@ static terse_status write_weights(struct trn_worker *worker)
     }
     char *const path = com_path_join(worker->run->settings->out, "weights.safetensors");
     const terse_status status =
-        path ? trn_safetensors_write_layout(path, trn_net_layout(worker->net), worker->deployed,
+        path ? trn_safetensors_write_layout(path, trn_net_layout(worker->net), worker->eval_weights,
                                             more, tensors, worker->run->settings->model,
                                             &worker->fault)
              : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
@@ -311,7 +311,7 @@ terse_status trn_record_end(struct trn_worker *worker)
     com_json_put_real(line, "loss", result->loss);
     if (result->classifies)
         com_json_put_real(line, "accuracy", result->accuracy);
-    com_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     com_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;
@@ -324,6 +324,6 @@ terse_status trn_record_diverged(struct trn_worker *worker)
     com_json *const line = line_of(worker, "end");
     com_json_put_text(line, "status", "diverged");
     com_json_put_real(line, "loss", NAN);
-    com_json_put_u64(line, "bytes_said_total", worker->result.bytes_sent);
+    com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     return finish_line(worker, line);
 }

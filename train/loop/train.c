@@ -123,8 +123,8 @@ static const struct trn_worker *first_cause(const struct trn_worker *workers, ui
     const struct trn_worker *cause = NULL;
     for (uint32_t r = 0; r < count; r++) {
         const terse_status status = workers[r].status;
-        const int followed = status == TERSE_BROKEN || status == TERSE_LATE;
-        if (status != TERSE_OK && (!cause || (cause->status == TERSE_BROKEN && !followed)))
+        const int followed = status == TERSE_PEER_LOST || status == TERSE_TIMEOUT;
+        if (status != TERSE_OK && (!cause || (cause->status == TERSE_PEER_LOST && !followed)))
             cause = &workers[r];
     }
     return cause;
@@ -132,17 +132,17 @@ static const struct trn_worker *first_cause(const struct trn_worker *workers, ui
 
 static terse_status run_threads(struct trn_run *run, struct trn_result *result, terse_fault *fault)
 {
-    terse_group *seats[TERSE_MAX_LOCAL_WORKERS];
+    terse_group *handles[TERSE_MAX_LOCAL_WORKERS];
     pthread_t threads[TERSE_MAX_LOCAL_WORKERS];
     struct trn_worker *const workers = calloc(run->workers, sizeof *workers);
     uint32_t started = 0;
-    terse_status status = workers ? terse_group_local(run->workers, seats) : TERSE_NO_MEMORY;
+    terse_status status = workers ? terse_group_local(run->workers, handles) : TERSE_NO_MEMORY;
     if (status != TERSE_OK) {
         free(workers);
         return com_fail(fault, status, "cannot make a group of %u workers", run->workers);
     }
     for (uint32_t r = 0; r < run->workers; r++)
-        workers[r] = (struct trn_worker){.run = run, .group = seats[r]};
+        workers[r] = (struct trn_worker){.run = run, .group = handles[r]};
     for (; started < run->workers; started++)
         if (pthread_create(&threads[started], NULL, run_thread, &workers[started]) != 0)
             break;

@@ -35,7 +35,7 @@ struct trn_settings {
     uint64_t evaluate_every;   /* steps; 0: after every epoch, or ten times */
     double target;             /* stop at this test accuracy; 0: never */
     int augment;               /* crop and flip images */
-    double deadline;           /* seconds to wait for a worker */
+    double timeout;            /* seconds to wait for a worker */
     terse_group *group;        /* NULL: `workers` threads */
 };
 
@@ -57,7 +57,7 @@ struct trn_result {
     int classifies;
     double train_loss;    /* of the last steps */
     uint64_t bytes_sent;  /* by this worker, in steps */
-    uint64_t bytes_dense; /* had it said every element as f32 */
+    uint64_t dense_bytes; /* had it said every element as f32 */
     uint64_t bytes_other; /* evaluation, checkpoints, agreement: outside of steps */
     uint64_t skipped;     /* steps that no worker took */
     uint64_t weights_hash;

@@ -33,8 +33,9 @@ static terse_status create_buffers(struct trn_worker *worker)
     worker->weights = malloc(floats * sizeof(float));
     worker->gradient = calloc(floats, sizeof(float)); /* a resumed run may end before its first */
     worker->partial = malloc(floats * sizeof(float));
-    worker->deployed = malloc(floats * sizeof(float));
-    worker->scratch = malloc((terse_group_sum_scratch(worker->group, most) + 1) * sizeof(float));
+    worker->eval_weights = malloc(floats * sizeof(float));
+    worker->scratch =
+        malloc((terse_group_allreduce_scratch(worker->group, most) + 1) * sizeof(float));
     worker->statistics = malloc((statistics + 1) * sizeof(float));
     worker->examples = malloc(batch * sizeof(uint32_t));
     worker->values = malloc((batch * about->features + 1) * sizeof(float));
@@ -43,7 +44,7 @@ static terse_status create_buffers(struct trn_worker *worker)
     worker->labels = malloc(batch * sizeof(uint32_t));
     worker->targets = malloc(batch * sizeof(float));
     worker->tales = calloc(run->workers, sizeof *worker->tales);
-    return worker->weights && worker->gradient && worker->partial && worker->deployed &&
+    return worker->weights && worker->gradient && worker->partial && worker->eval_weights &&
                    worker->scratch && worker->statistics && worker->examples && worker->values &&
                    worker->tokens && worker->lengths && worker->labels && worker->targets &&
                    worker->tales
@@ -61,7 +62,7 @@ static terse_status create_method(struct trn_worker *worker)
         .threads = settings->codec_threads,
         .compare_every = 100,
         .measure_every = 50,
-        .trusted = 0,
+        .skip_finite_check = 0,
     };
     trn_net_init(worker->net, settings->seed, worker->weights);
     return terse_method_create(settings->method, worker->group, trn_net_layout(worker->net),
@@ -73,7 +74,7 @@ static terse_status create(struct trn_worker *worker)
     const struct trn_run *const run = worker->run;
     const struct trn_settings *const settings = run->settings;
     worker->rank = terse_group_rank(worker->group);
-    terse_status status = terse_group_deadline(worker->group, settings->deadline);
+    terse_status status = terse_group_set_timeout(worker->group, settings->timeout);
     if (status == TERSE_OK)
         status = trn_net_create(settings->model, &run->input, settings->batch, settings->threads,
                                 &worker->net, &worker->fault);
@@ -104,10 +105,11 @@ static terse_status create(struct trn_worker *worker)
 
 void trn_worker_destroy(struct trn_worker *worker)
 {
-    void *const buffers[] = {
-        worker->weights,    worker->gradient, worker->partial, worker->deployed, worker->scratch,
-        worker->statistics, worker->examples, worker->values,  worker->tokens,   worker->lengths,
-        worker->labels,     worker->targets,  worker->tales};
+    void *const buffers[] = {worker->weights,      worker->gradient, worker->partial,
+                             worker->eval_weights, worker->scratch,  worker->statistics,
+                             worker->examples,     worker->values,   worker->tokens,
+                             worker->lengths,      worker->labels,   worker->targets,
+                             worker->tales};
     terse_method_destroy(worker->method);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);
@@ -210,7 +212,7 @@ static terse_status tell(struct trn_worker *worker, struct trn_tale *mine)
         at[r] = &worker->tales[r];
         len[r] = sizeof *mine;
     }
-    return terse_group_gather(worker->group, mine, sizeof *mine, at, len, &worker->fault);
+    return terse_group_allgatherv(worker->group, mine, sizeof *mine, at, len, &worker->fault);
 }
 
 /* A loss that is not finite ends the training, and says whose, when and where. */
@@ -317,8 +319,8 @@ static terse_status step(struct trn_worker *worker, int *stop)
     result->steps = worker->step;
     result->epochs = worker->step / worker->steps_per_epoch;
     result->seconds += trn_now() - start;
-    result->bytes_sent += report.exchange.said_len;
-    result->bytes_dense += report.exchange.dense_len;
+    result->bytes_sent += report.exchange.bytes_sent;
+    result->dense_bytes += report.exchange.dense_bytes;
     result->train_loss = loss;
     status = count_skips(worker, &report.exchange);
     return status == TERSE_OK ? trn_record_step(worker, &report, loss, computed - start) : status;

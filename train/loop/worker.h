@@ -41,10 +41,10 @@ struct trn_worker {
     uint64_t count; /* parameters */
     float *weights;
     float *gradient;
-    float *partial;    /* gradient of one batch, where several are accumulated */
-    float *deployed;   /* the point that is evaluated */
-    float *scratch;    /* of group sums */
-    float *statistics; /* own running statistics while the mean is in the net */
+    float *partial;      /* gradient of one batch, where several are accumulated */
+    float *eval_weights; /* the point that is evaluated */
+    float *scratch;      /* of group sums */
+    float *statistics;   /* own running statistics while the mean is in the net */
     uint32_t *examples;
     float *values;
     int32_t *tokens;

@@ -19,7 +19,7 @@ void trn_try(struct trn_plan *plan, dnnl_status_t status)
         return;
     plan->status = status == dnnl_out_of_memory   ? TERSE_NO_MEMORY
                    : status == dnnl_unimplemented ? TERSE_UNSUPPORTED
-                                                  : TERSE_BROKEN;
+                                                  : TERSE_PEER_LOST;
     (void)com_fail(&plan->fault, plan->status, "layer %s: oneDNN: %s",
                    plan->op ? plan->op->name : "output", text_of(status));
 }

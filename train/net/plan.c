@@ -172,7 +172,7 @@ static terse_status run(struct trn_plan *plan, const struct trn_calls *calls, te
         const dnnl_status_t status =
             dnnl_primitive_execute(call->primitive, plan->stream, call->arg_count, call->args);
         if (status != dnnl_success)
-            return com_fail(fault, status == dnnl_out_of_memory ? TERSE_NO_MEMORY : TERSE_BROKEN,
+            return com_fail(fault, status == dnnl_out_of_memory ? TERSE_NO_MEMORY : TERSE_PEER_LOST,
                             "oneDNN could not execute a layer (status %d)", (int)status);
     }
     return TERSE_OK;

@@ -19,8 +19,8 @@ def _payload(codec: str, name: str, shape) -> int:
 
 
 class Report(Dict[str, Any]):
-    """A dict: spec, settings, steps, skipped, bytes_said, bytes_heard, dense_bytes, times_smaller,
-    ms_per_step (by station), parameters (a list of dicts). str() is a table."""
+    """A dict: spec, settings, steps, skipped, bytes_sent, bytes_received, dense_bytes, compression_ratio,
+    ms_per_step (by stage), parameters (a list of dicts). str() is a table."""
 
     def __init__(self, spec: str, totals: Dict[str, Any], holder: Any) -> None:
         method = holder.method
@@ -30,14 +30,14 @@ class Report(Dict[str, Any]):
     def __str__(self) -> str:
         spent = ", ".join("%s %.1f" % pair for pair in self["ms_per_step"].items())
         lines = ["%s" % self["spec"], self["settings"],
-                 "%d steps, %d skipped: said %s bytes, dense %s, %.1f times smaller" % (
-                     self["steps"], self["skipped"], format(self["bytes_said"], ","),
-                     format(self["dense_bytes"], ","), self["times_smaller"]),
+                 "%d steps, %d skipped: sent %s bytes, dense %s, compression ratio %.1f" % (
+                     self["steps"], self["skipped"], format(self["bytes_sent"], ","),
+                     format(self["dense_bytes"], ","), self["compression_ratio"]),
                  "ms per step: " + spent,
                  "%-40s %12s %-12s %12s %12s" % ("parameter", "elements", "travels", "bytes",
                                                   "memory")]
         for row in self["parameters"]:
-            memory = "-" if row["memory_norm"] is None else "%.3g" % row["memory_norm"]
+            memory = "-" if row["residual_norm"] is None else "%.3g" % row["residual_norm"]
             lines.append("%-40s %12s %-12s %12s %12s" % (
                 row["name"], format(row["elements"], ","), row["travels"],
                 format(row["bytes"], ","), memory))
@@ -48,7 +48,7 @@ def _rows(spec: str, method: Any, tensors) -> List[Dict[str, Any]]:
     codec = re.search(r"codec=(\S+)", method.settings).group(1)
     found = re.search(r"[:,]min=(\d+)", spec)
     least = int(found.group(1)) if found else 0
-    memory = [part for part in method.parts() if part.name == "memory"]
+    memory = [part for part in method.parts() if part.name == "residual"]
     rows, offset = [], 0
     for name, shape in tensors:
         count = _state.count_of(shape)
@@ -59,6 +59,6 @@ def _rows(spec: str, method: Any, tensors) -> List[Dict[str, Any]]:
         rows.append({"name": name, "shape": tuple(shape), "elements": count,
                      "travels": "plain" if plain else codec.split(":")[0],
                      "bytes": _payload("f32" if plain else codec, name, shape),
-                     "dense_bytes": 4 * count, "memory_norm": norm})
+                     "dense_bytes": 4 * count, "residual_norm": norm})
         offset += count
     return rows

@@ -44,16 +44,16 @@ def shown(spec: str) -> str:
 
 
 def complete(spec: str, least: int, steps: int) -> str:
-    """Every parameter written out. `least`: tensors with fewer elements travel plain, where the
+    """Every option written out. `least`: tensors with fewer elements travel plain, where the
     method has such a policy (signs are voted on everywhere) and the spec names no other."""
     if not isinstance(spec, str):
         raise ValueError("a spec is a text like 'regtopk:keep=0.01', not %r" % (spec,))
-    full = try_spec(spec, steps=steps, answer=True)
+    full = try_spec(spec, steps=steps, aggregate_out=True)
     _refuse(spec)
     if "min" in _keys(spec) or "min" not in _keys(full):
         return full
     return try_spec("%s,min=%d" % (spec, least) if "=" in spec else "%s:min=%d" % (spec, least),
-                    steps=steps, answer=True)
+                    steps=steps, aggregate_out=True)
 
 
 def agree(group: Any, mine: Any, failure: Optional[Exception], what: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
-from .._library import (BROKEN, EXPLAIN, LATE, LEAVE, OK, POST, TEST, WAIT, GroupOps, check,
+from .._library import (PEER_LOST, EXPLAIN, TIMEOUT, LEAVE, OK, POST, TEST, WAIT, GroupOps, check,
                         library)
 
 _TAG = 0x7E45  # of every message; those of a pair of ranks stay in order
@@ -36,7 +36,7 @@ def own_group(process_group: Optional[Any], seconds: float) -> Any:
 
 
 class Group:
-    """A seat (terse_group) over a gloo process group. Belongs to one thread at a time."""
+    """A handle (terse_group) over a gloo process group. Belongs to one thread at a time."""
 
     def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0) -> None:
         self._carrier = process_group
@@ -54,7 +54,7 @@ class Group:
         self.handle = c_void_p()
         check(library().group_callbacks(byref(self._ops), None, self.rank, self.workers,
                                         byref(self.handle)))
-        check(library().group_deadline(self.handle, seconds))
+        check(library().group_set_timeout(self.handle, seconds))
 
     def close(self) -> None:
         """Leaves: whoever waits for this worker learns it."""
@@ -76,12 +76,12 @@ class Group:
         text = str(why).replace("\n", " ")
         blamed[0] = rank
         self._why.value = text.encode("ascii", "replace")[:190]
-        return LATE if "imed out" in text or "imeout" in text else BROKEN
+        return TIMEOUT if "imed out" in text or "imeout" in text else PEER_LOST
 
-    def _post(self, _context: Any, slot: int, swap: Any, blamed: Any) -> int:
+    def _post(self, _context: Any, slot: int, alltoallv: Any, blamed: Any) -> int:
         rank = -1
         try:
-            sides, works = swap.contents, []
+            sides, works = alltoallv.contents, []
             for rank, peer in enumerate(self._ranks):
                 length = sides.recv_len[rank]
                 if rank != self.rank and length:

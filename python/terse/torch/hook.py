@@ -27,8 +27,8 @@ class State:
         ddp.register_comm_hook(state, terse.torch.hook)
 
     spec            a method that hands back a gradient: dense, fp16, bf16, topk, regtopk, qsgd,
-                    terngrad, natural, dqsgd, powersgd, ef, ef-sign, signsgd, signum, or stations
-                    ("codec=log:k=2,memory=residual"). lr, decay and momentum are the optimizer's.
+                    terngrad, natural, dqsgd, powersgd, ef, ef-sign, signsgd, signum, or stages
+                    ("codec=log:k=2,feedback=residual"). lr, decay and momentum are the optimizer's.
     module          gives parameters their names (for `plain=` patterns and the report)
     min             tensors with fewer elements travel plain, as float32
     seed, steps     of every draw; the number of steps, which DQ-SGD's budget needs
@@ -66,9 +66,9 @@ class State:
         self._thread: Optional[threading.Thread] = None
         self._group = Group(self._carrier, members(process_group), timeout)
         self._votes = "combine=vote" in self.spec or self.spec.startswith("sign")
-        two_rounds = self.spec.startswith("powersgd") or "codec=low-rank" in self.spec
+        two_passes = self.spec.startswith("powersgd") or "codec=low-rank" in self.spec
         self._buckets = Buckets(self._make, Names(module), self._whole_of, self._mask_of,
-                                at_once=two_rounds)
+                                at_once=two_passes)
         if verbose and self.rank == 0:
             print("terse: %d workers, %s" % (self.workers, shown(self.spec)), flush=True)
 
@@ -76,14 +76,15 @@ class State:
 
     def _make(self, tensors, answer: torch.Tensor) -> Method:
         return Method(self.spec, self._group, tensors, answer.data_ptr(), seed=self._seed,
-                      steps=self._steps, threads=self._threads, answer=True, kept=True)
+                      steps=self._steps, threads=self._threads, aggregate_out=True,
+                      private_output=True)
 
     def _whole_of(self, data: torch.Tensor) -> torch.Tensor:
         dist.all_reduce(data, group=self._carrier)
         return data
 
     def _mask_of(self, tensors) -> torch.Tensor:
-        return _state.owned(tensors, self.rank, self.workers, "combine=server" in self.spec)
+        return _state.owned(tensors, self.rank, self.workers, "combine=parameter-server" in self.spec)
 
     # ---- the hook's side: any thread, in DDP's order ----
 
@@ -182,7 +183,7 @@ class State:
         return 0 if self._buckets.method is None else self._buckets.method.steps_done
 
     def report(self) -> "_report.Report":
-        """Bytes said, dense bytes, times smaller, milliseconds per station and a row for each
+        """Bytes sent, dense bytes, compression ratio, milliseconds per stage and a row for each
         parameter; printing it makes a table."""
         self._settle()
         return _report.Report(shown(self.spec), self._totals.as_dict(), self._buckets)

@@ -152,11 +152,11 @@ class Spec(torch.optim.Optimizer):
     # ---- the result ----
 
     @contextmanager
-    def deployed(self) -> Iterator[None]:
+    def eval_weights(self) -> Iterator[None]:
         """Inside, the model holds the weights to evaluate and to save (DEF: x_A = x - mean e), not
         those at which gradients are taken. Collective: every rank enters it."""
         out = torch.empty_like(self.weights)
-        self.method.deploy(out.data_ptr())
+        self.method.eval_weights(out.data_ptr())
         self._attach(out)
         try:
             yield
@@ -164,13 +164,13 @@ class Spec(torch.optim.Optimizer):
             self._attach(self._point)
 
     def report(self) -> "_report.Report":
-        """Bytes said, dense bytes, times smaller, milliseconds per station, and parameters."""
+        """Bytes sent, dense bytes, compression ratio, milliseconds per stage, and parameters."""
         return _report.Report(self.spec, self._totals.as_dict(), self)
 
     # ---- state ----
 
     def _mask_of(self, tensors: Any) -> torch.Tensor:
-        return _state.owned(tensors, self.rank, self.workers, "combine=server" in self.spec)
+        return _state.owned(tensors, self.rank, self.workers, "combine=parameter-server" in self.spec)
 
     def state_dict(self) -> Dict[str, Any]:
         """This rank's own state, with the weights: a model's state_dict holds the point at which
@@ -218,7 +218,7 @@ class Signum(Spec):
 class DEF(Spec):
     """Detached error feedback over random blocks (Xu and Huang, 2022): `ratio` times fewer bytes.
     The model's parameters are the detached point w = x - lam * e, which differs between ranks;
-    evaluate and save inside `with optimizer.deployed():`, at x_A = x - mean e."""
+    evaluate and save inside `with optimizer.eval_weights():`, at x_A = x - mean e."""
 
     def __init__(self, params: Any, lr: float = 0.05, momentum: float = 0.9, lam: float = 0.3,
                  ratio: float = 64, weight_decay: float = 0.0, *, min: int = 0,

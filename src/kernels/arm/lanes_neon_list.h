@@ -1,4 +1,4 @@
-/* Lists of lanes, and codes as bit strings, at the level neon. */
+/* Lists of lanes, and codes as bit strings, at the kernel set neon. */
 #ifndef TSK_LANES_NEON_LIST_H
 #define TSK_LANES_NEON_LIST_H
 

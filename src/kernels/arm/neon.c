@@ -1,7 +1,7 @@
-/* The level neon. */
+/* The kernel set neon. */
 #include "kernels/arm/lanes_neon.h"
-#include "kernels/arm/lanes_neon_draw.h"
 #include "kernels/arm/lanes_neon_list.h"
+#include "kernels/arm/lanes_neon_random.h"
 
 #include "kernels/lanes/table.h"
 

@@ -1,4 +1,5 @@
-/* For levels without an instruction for it: how the lanes of a 128-bit quarter move to its front.
+/* For kernel sets without an instruction for it: how the lanes of a 128-bit quarter move to its
+ * front.
  */
 #ifndef TSK_LANES_COLLECT_ORDER_H
 #define TSK_LANES_COLLECT_ORDER_H

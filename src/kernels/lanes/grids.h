@@ -51,11 +51,11 @@ LANE vf steps_of(vf x, float scale, uint32_t levels)
     return vf_least(vf_mul(x, vf_of(scale)), vf_of((float)levels));
 }
 
-LANE vi random_magnitude(vf steps, vi draw)
+LANE vi random_magnitude(vf steps, vi random)
 {
     const vi below = vi_truncate(steps);
     const vf rest = vf_sub(steps, vf_of_vi(below));
-    const vf u = vf_mul(vf_of_vi(vi_shr(draw, 8)), vf_of(0x1p-24f));
+    const vf u = vf_mul(vf_of_vi(vi_shr(random, 8)), vf_of(0x1p-24f));
     return vi_count_if(below, vf_below(u, rest));
 }
 
@@ -63,28 +63,28 @@ static void random_codes_f32(const float *in, size_t count, float scale, uint32_
                              unsigned mag_bits, const struct tsk_stream *stream, uint64_t first,
                              uint16_t *codes)
 {
-    const struct draw_plan plan = draw_plan_of(stream);
+    const struct random_plan plan = random_plan_of(stream);
     const uint32_t sign = 1u << mag_bits;
-    vi draw[DRAW_VECTORS];
+    vi random[RANDOM_VECTORS];
     size_t i = 0;
-    for (; i + DRAW_BATCH <= count; i += DRAW_BATCH) {
-        draw_batch(&plan, first + i, draw);
-        for (unsigned v = 0; v < DRAW_VECTORS; v += 2) {
+    for (; i + RANDOM_BATCH <= count; i += RANDOM_BATCH) {
+        random_batch(&plan, first + i, random);
+        for (unsigned v = 0; v < RANDOM_VECTORS; v += 2) {
             const size_t at = i + TSK_LANES * v;
             const vf x0 = vf_stream(in + at);
             const vf x1 = vf_stream(in + at + TSK_LANES);
-            const vi magnitude0 = random_magnitude(steps_of(x0, scale, levels), draw[v]);
-            const vi magnitude1 = random_magnitude(steps_of(x1, scale, levels), draw[v + 1]);
+            const vi magnitude0 = random_magnitude(steps_of(x0, scale, levels), random[v]);
+            const vi magnitude1 = random_magnitude(steps_of(x1, scale, levels), random[v + 1]);
             vi_store_codes(codes + at, magnitude0, x0, magnitude1, x1, sign);
         }
     }
     if (i == count)
         return;
-    draw_batch(&plan, first + i, draw);
+    random_batch(&plan, first + i, random);
     for (unsigned v = 0; i < count; v++, i += TSK_LANES) {
         const size_t n = lanes_of(count - i);
         const vf x = vf_load_first(in + i, n);
-        const vi magnitude = random_magnitude(steps_of(x, scale, levels), draw[v]);
+        const vi magnitude = random_magnitude(steps_of(x, scale, levels), random[v]);
         vs_store_first(codes + i, vs_code(magnitude, x, sign), n);
     }
 }
@@ -118,41 +118,41 @@ static void nearest_codes_f32(const float *in, size_t count, float scale, uint32
 
 /* ---- exponents ---- */
 
-LANE vi natural_magnitude(vi size, vi draw)
+LANE vi natural_magnitude(vi size, vi random)
 {
-    return vi_shr(vi_add(size, vi_shr(draw, 9)), 23);
+    return vi_shr(vi_add(size, vi_shr(random, 9)), 23);
 }
 
 static uint32_t natural_codes_f32(const float *in, size_t count, const struct tsk_stream *stream,
                                   uint64_t first, uint16_t *codes)
 {
-    const struct draw_plan plan = draw_plan_of(stream);
+    const struct random_plan plan = random_plan_of(stream);
     const uint32_t sign = 1u << 8;
     vi most = vi_of(0);
-    vi draw[DRAW_VECTORS];
+    vi random[RANDOM_VECTORS];
     size_t i = 0;
-    for (; i + DRAW_BATCH <= count; i += DRAW_BATCH) {
-        draw_batch(&plan, first + i, draw);
-        for (unsigned v = 0; v < DRAW_VECTORS; v += 2) {
+    for (; i + RANDOM_BATCH <= count; i += RANDOM_BATCH) {
+        random_batch(&plan, first + i, random);
+        for (unsigned v = 0; v < RANDOM_VECTORS; v += 2) {
             const size_t at = i + TSK_LANES * v;
             const vf x0 = vf_stream(in + at);
             const vf x1 = vf_stream(in + at + TSK_LANES);
             const vi size0 = magnitude_of(x0);
             const vi size1 = magnitude_of(x1);
             most = vi_max(most, vi_max(size0, size1));
-            vi_store_codes(codes + at, natural_magnitude(size0, draw[v]), x0,
-                           natural_magnitude(size1, draw[v + 1]), x1, sign);
+            vi_store_codes(codes + at, natural_magnitude(size0, random[v]), x0,
+                           natural_magnitude(size1, random[v + 1]), x1, sign);
         }
     }
     if (i == count)
         return vi_top(most);
-    draw_batch(&plan, first + i, draw);
+    random_batch(&plan, first + i, random);
     for (unsigned v = 0; i < count; v++, i += TSK_LANES) {
         const size_t n = lanes_of(count - i);
         const vf x = vf_load_first(in + i, n);
         const vi size = magnitude_of(x);
         most = vi_max(most, size);
-        vs_store_first(codes + i, vs_code(natural_magnitude(size, draw[v]), x, sign), n);
+        vs_store_first(codes + i, vs_code(natural_magnitude(size, random[v]), x, sign), n);
     }
     return vi_top(most);
 }

@@ -1,6 +1,6 @@
-/* What every vocabulary and every body of the wide levels starts from.
+/* What every vocabulary and every body of the wide kernel sets starts from.
  *
- * A kernel is written once (the other headers of this folder) over sixteen lanes; a level is a
+ * A kernel is written once (the other headers of this folder) over sixteen lanes; a kernel set is a
  * vocabulary of those lanes (x86/lanes_avx2*.h, x86/lanes_avx512*.h, arm/lanes_neon*.h):
  *
  *   vf  sixteen floats              vm  sixteen yes or no

@@ -15,7 +15,7 @@ LANE size_t before_line(const float *at, size_t count)
     return head < count ? head : count;
 }
 
-LANE vi keep_add_first(float *memory, const float *in, size_t n, float *before, vi most)
+LANE vi snapshot_add_first(float *memory, const float *in, size_t n, float *before, vi most)
 {
     const vf x = vf_load_first(in, n);
     const vf held = vf_load_first(memory, n);
@@ -24,12 +24,12 @@ LANE vi keep_add_first(float *memory, const float *in, size_t n, float *before, 
     return vi_max(most, magnitude_of(x));
 }
 
-static uint32_t keep_add_f32(float *memory, const float *in, size_t count, float *before)
+static uint32_t snapshot_add_f32(float *memory, const float *in, size_t count, float *before)
 {
     size_t i = before_line(before, count);
     vi most = vi_of(0);
     if (i > 0)
-        most = keep_add_first(memory, in, i, before, most);
+        most = snapshot_add_first(memory, in, i, before, most);
     for (; i + TSK_LANES <= count; i += TSK_LANES) {
         const vf x = vf_stream(in + i);
         const vf held = vf_stream(memory + i);
@@ -39,7 +39,7 @@ static uint32_t keep_add_f32(float *memory, const float *in, size_t count, float
     }
     vf_stored_past();
     if (i < count)
-        most = keep_add_first(memory + i, in + i, count - i, before + i, most);
+        most = snapshot_add_first(memory + i, in + i, count - i, before + i, most);
     return vi_top(most);
 }
 
@@ -66,7 +66,7 @@ LANE void less_first(const float *a, const float *b, vf factor, size_t n, float 
     vf_store_first(out, vf_sub(x, vf_mul(factor, vf_load_first(b, n))), n);
 }
 
-static void less_f32(const float *a, const float *b, float factor, size_t count, float *out)
+static void sub_scaled_f32(const float *a, const float *b, float factor, size_t count, float *out)
 {
     const vf times = vf_of(factor);
     size_t i = before_line(out, count);

@@ -53,7 +53,7 @@ void tsk_ref_random_codes_f32(const float *in, size_t count, float scale, uint32
     for (size_t i = 0; i < count; i++) {
         const float r = fabsf(in[i]) * scale;
         const float below = floorf(r);
-        const float u = (float)(tsk_ref_draw(stream, first + i) >> 8) * 0x1p-24f;
+        const float u = (float)(tsk_ref_random(stream, first + i) >> 8) * 0x1p-24f;
         const uint32_t magnitude = (uint32_t)below + (u < r - below);
         codes[i] = code_of(in[i], magnitude < levels ? magnitude : levels, mag_bits);
     }
@@ -91,7 +91,7 @@ uint32_t tsk_ref_natural_codes_f32(const float *in, size_t count, const struct t
     for (size_t i = 0; i < count; i++) {
         const uint32_t magnitude = magnitude_bits(in[i]);
         most = larger(most, magnitude);
-        const uint32_t exponent = (magnitude + (tsk_ref_draw(stream, first + i) >> 9)) >> 23;
+        const uint32_t exponent = (magnitude + (tsk_ref_random(stream, first + i) >> 9)) >> 23;
         codes[i] = code_of(in[i], exponent, 8);
     }
     return most;

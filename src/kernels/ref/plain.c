@@ -1,6 +1,6 @@
 #include "kernels/ref/ref.h"
 
-uint32_t tsk_ref_keep_add_f32(float *memory, const float *in, size_t count, float *before)
+uint32_t tsk_ref_snapshot_add_f32(float *memory, const float *in, size_t count, float *before)
 {
     uint32_t most = 0;
     for (size_t i = 0; i < count; i++) {
@@ -24,7 +24,7 @@ uint32_t tsk_ref_add_f32(float *out, const uint8_t *in, size_t count)
     return bad;
 }
 
-void tsk_ref_less_f32(const float *a, const float *b, float factor, size_t count, float *out)
+void tsk_ref_sub_scaled_f32(const float *a, const float *b, float factor, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++)
         out[i] = a[i] - factor * b[i];

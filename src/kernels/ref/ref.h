@@ -31,16 +31,17 @@ static inline uint32_t larger(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-/* The draw of one element, see draw_u32. */
-uint32_t tsk_ref_draw(const struct tsk_stream *stream, uint64_t element);
+/* The draw of one element, see random_u32. */
+uint32_t tsk_ref_random(const struct tsk_stream *stream, uint64_t element);
 
 /* One declaration per slot that lives in another file of this folder than the table. */
 uint32_t tsk_ref_magnitude_max_f32(const float *in, size_t count);
 double tsk_ref_magnitude_sum_f32(const float *in, size_t count);
 double tsk_ref_square_sum_f32(const float *in, size_t count);
-void tsk_ref_draw_u32(const struct tsk_stream *stream, uint64_t first, size_t count, uint32_t *out);
-uint32_t tsk_ref_keep_add_f32(float *memory, const float *in, size_t count, float *before);
-void tsk_ref_less_f32(const float *a, const float *b, float factor, size_t count, float *out);
+void tsk_ref_random_u32(const struct tsk_stream *stream, uint64_t first, size_t count,
+                        uint32_t *out);
+uint32_t tsk_ref_snapshot_add_f32(float *memory, const float *in, size_t count, float *before);
+void tsk_ref_sub_scaled_f32(const float *a, const float *b, float factor, size_t count, float *out);
 uint32_t tsk_ref_add_f32(float *out, const uint8_t *in, size_t count);
 uint32_t tsk_ref_f16_from_f32(const float *in, size_t count, uint8_t *out);
 uint32_t tsk_ref_bf16_from_f32(const float *in, size_t count, uint8_t *out);

@@ -1,14 +1,14 @@
-/* The reference level: every slot, in plain C. */
+/* The reference kernel set: every slot, in plain C. */
 #include "kernels/ref/ref.h"
 
 const struct tsk_table tsk_ref = {
     .magnitude_max_f32 = tsk_ref_magnitude_max_f32,
     .magnitude_sum_f32 = tsk_ref_magnitude_sum_f32,
     .square_sum_f32 = tsk_ref_square_sum_f32,
-    .draw_u32 = tsk_ref_draw_u32,
-    .keep_add_f32 = tsk_ref_keep_add_f32,
+    .random_u32 = tsk_ref_random_u32,
+    .snapshot_add_f32 = tsk_ref_snapshot_add_f32,
     .add_f32 = tsk_ref_add_f32,
-    .less_f32 = tsk_ref_less_f32,
+    .sub_scaled_f32 = tsk_ref_sub_scaled_f32,
     .f16_from_f32 = tsk_ref_f16_from_f32,
     .bf16_from_f32 = tsk_ref_bf16_from_f32,
     .f16_add_f32 = tsk_ref_f16_add_f32,
@@ -32,8 +32,8 @@ const struct tsk_table tsk_ref = {
 };
 
 const char *const tsk_slot_names[] = {
-    "magnitude_max_f32", "magnitude_sum_f32", "square_sum_f32",    "draw_u32",
-    "keep_add_f32",      "add_f32",           "less_f32",          "f16_from_f32",
+    "magnitude_max_f32", "magnitude_sum_f32", "square_sum_f32",    "random_u32",
+    "snapshot_add_f32",  "add_f32",           "sub_scaled_f32",    "f16_from_f32",
     "bf16_from_f32",     "f16_add_f32",       "bf16_add_f32",      "sign_f32",
     "sign_add_f32",      "collect_f32",       "log_codes_f32",     "log_add_f32",
     "log_take_f32",      "random_codes_f32",  "nearest_codes_f32", "level_add_f32",

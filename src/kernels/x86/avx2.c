@@ -1,7 +1,7 @@
-/* The level avx2. */
+/* The kernel set avx2. */
 #include "kernels/x86/lanes_avx2.h"
-#include "kernels/x86/lanes_avx2_draw.h"
 #include "kernels/x86/lanes_avx2_list.h"
+#include "kernels/x86/lanes_avx2_random.h"
 
 #include "kernels/lanes/table.h"
 

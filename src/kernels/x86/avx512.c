@@ -1,7 +1,7 @@
-/* The level avx512. */
+/* The kernel set avx512. */
 #include "kernels/x86/lanes_avx512.h"
-#include "kernels/x86/lanes_avx512_draw.h"
 #include "kernels/x86/lanes_avx512_list.h"
+#include "kernels/x86/lanes_avx512_random.h"
 
 #include "kernels/lanes/table.h"
 

@@ -1,4 +1,4 @@
-/* Lists of lanes, and codes as bit strings, at the level avx2. */
+/* Lists of lanes, and codes as bit strings, at the kernel set avx2. */
 #ifndef TSK_LANES_AVX2_LIST_H
 #define TSK_LANES_AVX2_LIST_H
 

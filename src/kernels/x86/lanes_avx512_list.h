@@ -1,4 +1,4 @@
-/* Lists of lanes, and codes as bit strings, at the level avx512. */
+/* Lists of lanes, and codes as bit strings, at the kernel set avx512. */
 #ifndef TSK_LANES_AVX512_LIST_H
 #define TSK_LANES_AVX512_LIST_H
 

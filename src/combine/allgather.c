@@ -6,7 +6,7 @@
 
 static const char *refuses(const terse_codec_about *codec)
 {
-    return codec->rounds > 1 ? "it needs the sum of its first round" : NULL;
+    return codec->passes > 1 ? "it needs the sum of its first pass" : NULL;
 }
 
 static terse_status create(struct tsi_bucket *bucket)
@@ -44,7 +44,7 @@ static terse_status merge(struct tsi_bucket *bucket)
     int32_t blamed = -1;
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
         struct tsi_voice *const voice = &bucket->merged->voice[r];
-        terse_draw draw = room->draw;
+        terse_rng_key draw = room->draw;
         draw.worker = r;
         status = tsi_open(bucket, all, draw, (int32_t)r, bucket->back.recv_at[r],
                           bucket->back.recv_cap[r], &voice->payload, &voice->len);
@@ -54,7 +54,7 @@ static terse_status merge(struct tsi_bucket *bucket)
         return status;
     status = tsi_merge(bucket->merged, bucket->codec, &room->draw, room->workers, &blamed,
                        &bucket->fault);
-    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    tsi_clock(room, TERSE_STAGE_DECODE, &from);
     return tsi_bucket_fail(bucket, status, blamed);
 }
 
@@ -69,12 +69,12 @@ static terse_status hear(struct tsi_bucket *bucket)
         return merge(bucket);
     uint64_t from = tsi_now();
     tsi_clear_sum(bucket);
-    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    tsi_clock(room, TERSE_STAGE_DECODE, &from);
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_draw draw = room->draw;
+        terse_rng_key draw = room->draw;
         draw.worker = r;
         status = tsi_hear(bucket, bucket->owned[r], draw, (int32_t)r, bucket->back.recv_at[r],
-                          bucket->back.recv_cap[r], room->sum, TERSE_STATION_DECODE);
+                          bucket->back.recv_cap[r], room->sum, TERSE_STAGE_DECODE);
     }
     if (status != TERSE_OK)
         return status;
@@ -87,7 +87,7 @@ static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
 {
     const struct tsi_room *const room = bucket->room;
     for (uint32_t r = 0; r < room->workers; r++) {
-        terse_draw draw = room->draw;
+        terse_rng_key draw = room->draw;
         const uint8_t *const frame = bucket->back.recv_at[r];
         draw.worker = r;
         tsi_codec_touch(bucket->codec, &draw, frame + TERSE_FRAME_HEADER_LEN, toucher);
@@ -100,11 +100,11 @@ static void undo(struct tsi_bucket *bucket)
     if (room->memory)
         (void)!tsi_hear(bucket, bucket->owned[room->rank], room->draw, (int32_t)room->rank,
                         bucket->back.memory, bucket->back.send_cap[0], room->memory,
-                        TERSE_STATION_MEMORY);
+                        TERSE_STAGE_DIRECTION);
 }
 
-const struct tsi_combine_ops tsi_combine_gather = {
-    .name = "gather",
+const struct tsi_combine_ops tsi_combine_allgather = {
+    .name = "allgather",
     .summary = "everybody hears everybody: K-1 payloads per worker, exact for sparse payloads",
     .cut = TSI_CUT_WHOLE,
     .mean = 1,

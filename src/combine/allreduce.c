@@ -15,7 +15,7 @@ static const char *refuses(const terse_codec_about *codec)
 static size_t payload_cap(const struct tsi_bucket *bucket)
 {
     size_t cap = 0;
-    for (uint32_t round = 0; round < bucket->room->about.rounds; round++) {
+    for (uint32_t round = 0; round < bucket->room->about.passes; round++) {
         const size_t bound = terse_codec_payload_bound(bucket->codec, round);
         cap = bound > cap ? bound : cap;
     }
@@ -28,8 +28,9 @@ static terse_status create(struct tsi_bucket *bucket)
     const size_t cap = payload_cap(bucket);
     bucket->there.memory = malloc(cap + 1);
     bucket->back.memory = malloc(cap + 1);
-    bucket->sum_scratch = malloc(
-        (terse_group_sum_scratch(bucket->room->group, cap / sizeof(float)) + 1) * sizeof(float));
+    bucket->sum_scratch =
+        malloc((terse_group_allreduce_scratch(bucket->room->group, cap / sizeof(float)) + 1) *
+               sizeof(float));
     if (bucket->codec->ops->touch) /* a block may wrap around: two runs of a tensor */
         bucket->run = malloc((2 * (size_t)bucket->tensor_count + 1) * sizeof *bucket->run);
     if (!bucket->there.memory || !bucket->back.memory || !bucket->sum_scratch)
@@ -123,11 +124,11 @@ static terse_status post(struct tsi_bucket *bucket)
     struct tsi_room *const room = bucket->room;
     uint64_t from = tsi_now();
     say(bucket);
-    tsi_clock(room, TERSE_STATION_ENCODE, &from);
-    const terse_status status =
-        terse_group_sum_post(room->group, payload_of(bucket), bucket->said_len / sizeof(float),
-                             bucket->sum_scratch, &bucket->sum, &bucket->fault);
-    tsi_clock(room, TERSE_STATION_GROUP, &from);
+    tsi_clock(room, TERSE_STAGE_ENCODE, &from);
+    const terse_status status = terse_group_allreduce_post(
+        room->group, payload_of(bucket), bucket->said_len / sizeof(float), bucket->sum_scratch,
+        &bucket->sum, &bucket->fault);
+    tsi_clock(room, TERSE_STAGE_GROUP, &from);
     return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
 
@@ -135,8 +136,8 @@ static terse_status turn(struct tsi_bucket *bucket)
 {
     uint64_t from = tsi_now();
     const terse_status status =
-        terse_group_sum_turn(bucket->room->group, &bucket->sum, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_GROUP, &from);
+        terse_group_allreduce_advance(bucket->room->group, &bucket->sum, &bucket->fault);
+    tsi_clock(bucket->room, TERSE_STAGE_GROUP, &from);
     return tsi_bucket_fail(bucket, status, bucket->fault.rank);
 }
 
@@ -156,19 +157,19 @@ static terse_status finish(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
     uint64_t from = tsi_now();
-    terse_status status = terse_group_sum_wait(room->group, &bucket->sum, &bucket->fault);
-    tsi_clock(room, TERSE_STATION_GROUP, &from);
+    terse_status status = terse_group_allreduce_wait(room->group, &bucket->sum, &bucket->fault);
+    tsi_clock(room, TERSE_STAGE_GROUP, &from);
     if (status != TERSE_OK)
         return tsi_bucket_fail(bucket, status, bucket->fault.rank);
     status = check_payload(bucket);
-    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    tsi_clock(room, TERSE_STAGE_DECODE, &from);
     if (status != TERSE_OK || is_itself(bucket))
         return status;
     if (bucket->round == 0)
         tsi_clear_sum(bucket);
     status = tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
                                   bucket->back.memory, bucket->said_len, room->sum, &bucket->fault);
-    tsi_clock(room, TERSE_STATION_DECODE, &from);
+    tsi_clock(room, TERSE_STAGE_DECODE, &from);
     return tsi_bucket_fail(bucket, status, -1);
 }
 
@@ -181,13 +182,13 @@ static void touch(struct tsi_bucket *bucket, const struct tsi_toucher *toucher)
 static void undo(struct tsi_bucket *bucket)
 {
     struct tsi_room *const room = bucket->room;
-    if (room->memory && bucket->round + 1 == room->about.rounds)
+    if (room->memory && bucket->round + 1 == room->about.passes)
         (void)!tsi_codec_decode_add(bucket->codec, bucket->round, &room->draw, all_of(bucket),
                                     bucket->there.memory, bucket->said_len, room->memory, NULL);
 }
 
-const struct tsi_combine_ops tsi_combine_reduce = {
-    .name = "reduce",
+const struct tsi_combine_ops tsi_combine_allreduce = {
+    .name = "allreduce",
     .summary = "payloads add up on the way: 2(K-1)/K payloads per worker",
     .cut = TSI_CUT_WHOLE,
     .mean = 1,

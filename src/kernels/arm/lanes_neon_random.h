@@ -1,18 +1,19 @@
-/* Philox at the level neon: DRAW_STREAMS times DRAW_LANES blocks side by side (lanes/draw.h). */
-#ifndef TSK_LANES_NEON_DRAW_H
-#define TSK_LANES_NEON_DRAW_H
+/* Philox at the kernel set neon: RANDOM_STREAMS times RANDOM_LANES blocks side by side
+ * (lanes/random.h). */
+#ifndef TSK_LANES_NEON_RANDOM_H
+#define TSK_LANES_NEON_RANDOM_H
 
 #include "kernels/arm/lanes_neon.h"
 
-#define DRAW_LANES 16u
-#define DRAW_STREAMS 1u
+#define RANDOM_LANES 16u
+#define RANDOM_STREAMS 1u
 
 typedef vi vw;
 typedef struct vp {
     vi low, high; /* of the 64-bit products */
 } vp;
 typedef uint32x4_t vk; /* one 32-bit number, everywhere */
-typedef vi vl;         /* DRAW_LANES draws in order */
+typedef vi vl;         /* RANDOM_LANES draws in order */
 
 LANE vk vk_of(uint32_t x)
 {

@@ -38,7 +38,7 @@ struct tsi_union {
 
 static const char *refuses(const terse_codec_about *codec)
 {
-    const int selects = codec->traits & TERSE_CODEC_SELECTING && codec->rounds == 1;
+    const int selects = codec->traits & TERSE_CODEC_SELECTING && codec->passes == 1;
     return selects ? NULL : "only what is selected has a union";
 }
 
@@ -153,10 +153,10 @@ static void destroy(struct tsi_bucket *bucket)
 
 /* ---- messages ---- */
 
-static struct tsi_part part_of(const struct tsi_bucket *bucket, uint32_t owner, terse_draw draw)
+static struct tsi_part part_of(const struct tsi_bucket *bucket, uint32_t owner, terse_rng_key draw)
 {
     const struct tsi_pieces pieces = bucket->unions->owned[owner];
-    struct tsi_part part = {.draw = draw, .first = bucket->first};
+    struct tsi_part part = {.key = draw, .first = bucket->first};
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
         part.count += bucket->unions->slice[i].count;
     return part;
@@ -165,7 +165,7 @@ static struct tsi_part part_of(const struct tsi_bucket *bucket, uint32_t owner, 
 /* What the sum holds of an owner's slices, as a frame; nothing if this bucket has failed. Returns
  * its length. */
 static size_t write_message(struct tsi_bucket *bucket, const struct tsk_table *kernel,
-                            uint32_t owner, terse_draw draw, uint8_t *frame)
+                            uint32_t owner, terse_rng_key draw, uint8_t *frame)
 {
     const struct tsi_union *const unions = bucket->unions;
     const struct tsi_pieces pieces = unions->owned[owner];
@@ -179,15 +179,15 @@ static size_t write_message(struct tsi_bucket *bucket, const struct tsk_table *k
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
         len += tsi_list_write(&unions->list, kernel, &unions->slice[i], bucket->room->sum,
                               frame + TERSE_FRAME_HEADER_LEN + len);
-    tsi_clock(bucket->room, TERSE_STATION_ENCODE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_ENCODE, &from);
     tsi_part_seal(bucket->codec, &part, len, frame);
-    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     return TSI_PART_EXTRA + len;
 }
 
 /* Adds what `rank` says about an owner's slices to the sum, which starts at zero. */
 static terse_status read_message(struct tsi_bucket *bucket, const struct tsk_table *kernel,
-                                 uint32_t owner, terse_draw draw, uint32_t rank,
+                                 uint32_t owner, terse_rng_key draw, uint32_t rank,
                                  const uint8_t *frame, size_t cap)
 {
     const struct tsi_union *const unions = bucket->unions;
@@ -199,7 +199,7 @@ static terse_status read_message(struct tsi_bucket *bucket, const struct tsk_tab
     uint64_t from = tsi_now();
     terse_status status =
         tsi_part_open(bucket->codec, &part, frame, cap, &payload, &len, &bucket->fault);
-    tsi_clock(bucket->room, TERSE_STATION_WIRE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_WIRE, &from);
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
         size_t used = 0;
         status = tsi_list_add(&unions->list, kernel, &unions->slice[i], payload + at, len - at,
@@ -208,7 +208,7 @@ static terse_status read_message(struct tsi_bucket *bucket, const struct tsk_tab
     }
     if (status == TERSE_OK && at != len)
         status = tsi_fail(&bucket->fault, TERSE_BAD_FRAME, at, "list: bytes after the last");
-    tsi_clock(bucket->room, TERSE_STATION_COMBINE, &from);
+    tsi_clock(bucket->room, TERSE_STAGE_COMBINE, &from);
     return tsi_bucket_fail(bucket, status, tsi_part_is_void(frame) ? -1 : (int32_t)rank);
 }
 
@@ -253,9 +253,9 @@ static terse_status post_messages(struct tsi_bucket *bucket, struct leg *leg, in
     for (uint32_t r = 0; r < room->workers; r++) {
         if (leg->recv_len[r] <= message_bound(bucket->unions, to_owners ? room->rank : r))
             continue;
-        (void)tsi_fail(&bucket->fault, TERSE_BROKEN, 0, "list: %zu bytes are announced",
+        (void)tsi_fail(&bucket->fault, TERSE_PEER_LOST, 0, "list: %zu bytes are announced",
                        leg->recv_len[r]);
-        return tsi_bucket_fail(bucket, TERSE_BROKEN, (int32_t)r);
+        return tsi_bucket_fail(bucket, TERSE_PEER_LOST, (int32_t)r);
     }
     struct tsi_mail mail = {.send_at = leg->send_at,
                             .recv_at = leg->recv_at,
@@ -286,7 +286,7 @@ static terse_status say(struct tsi_bucket *bucket)
         status = tsi_codec_decode_add(bucket->codec, 0, &room->draw, all, unions->own,
                                       unions->own_len, room->sum, &bucket->fault);
     (void)tsi_bucket_fail(bucket, status, (int32_t)room->rank);
-    tsi_clock(room, TERSE_STATION_ENCODE, &from);
+    tsi_clock(room, TERSE_STAGE_ENCODE, &from);
     for (uint32_t r = 0; r < room->workers; r++)
         unions->there.send_len[r] =
             write_message(bucket, kernel, r, room->draw, unions->there.send_at[r]);
@@ -310,7 +310,7 @@ static terse_status answer(struct tsi_bucket *bucket)
         return tsi_bucket_fail(bucket, status, bucket->fault.rank);
     zero_slices(bucket, room->rank);
     for (uint32_t r = 0; r < room->workers && status == TERSE_OK; r++) {
-        terse_draw draw = room->draw;
+        terse_rng_key draw = room->draw;
         draw.worker = r;
         status = read_message(bucket, kernel, room->rank, draw, r, unions->there.recv_at[r],
                               unions->there.recv_len[r]);
@@ -355,8 +355,8 @@ static void undo(struct tsi_bucket *bucket)
                                     NULL);
 }
 
-const struct tsi_combine_ops tsi_combine_union = {
-    .name = "union",
+const struct tsi_combine_ops tsi_combine_sparse_allreduce = {
+    .name = "sparse-allreduce",
     .summary = "what anybody chose, exactly: a payload up, every slice's union down",
     .cut = TSI_CUT_WHOLE,
     .mean = 1,

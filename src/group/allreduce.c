@@ -29,7 +29,7 @@ static size_t slice_of(const terse_group *group, size_t count)
     return round_up(divide_up(count, group->workers));
 }
 
-size_t terse_group_sum_scratch(const terse_group *group, size_t count)
+size_t terse_group_allreduce_scratch(const terse_group *group, size_t count)
 {
     return slice_of(group, count) * (group->workers - 1);
 }
@@ -40,7 +40,7 @@ struct span {
     size_t count;
 };
 
-static struct span span_of(const terse_sum *sum, uint32_t r, uint32_t segment)
+static struct span span_of(const terse_allreduce *sum, uint32_t r, uint32_t segment)
 {
     const size_t within = segment * sum->segment;
     const size_t slice_left = sum->slice - within;
@@ -53,14 +53,14 @@ static struct span span_of(const terse_sum *sum, uint32_t r, uint32_t segment)
 }
 
 /* What rank r said about this rank's slice; nothing is kept for this rank itself. */
-static float *heard_from(const terse_group *group, const terse_sum *sum, uint32_t r,
+static float *heard_from(const terse_group *group, const terse_allreduce *sum, uint32_t r,
                          uint32_t segment)
 {
     const size_t row = r < group->rank ? r : r - 1;
     return sum->scratch + row * sum->slice + segment * sum->segment;
 }
 
-static terse_status post_slices(terse_group *group, const terse_sum *sum, uint32_t segment,
+static terse_status post_slices(terse_group *group, const terse_allreduce *sum, uint32_t segment,
                                 terse_request *out, terse_fault *fault)
 {
     const struct span mine = span_of(sum, group->rank, segment);
@@ -77,7 +77,7 @@ static terse_status post_slices(terse_group *group, const terse_sum *sum, uint32
     return tsi_group_post(group, out, fault);
 }
 
-static terse_status post_sums(terse_group *group, const terse_sum *sum, uint32_t segment,
+static terse_status post_sums(terse_group *group, const terse_allreduce *sum, uint32_t segment,
                               terse_request *out, terse_fault *fault)
 {
     const struct span mine = span_of(sum, group->rank, segment);
@@ -96,7 +96,7 @@ static terse_status post_sums(terse_group *group, const terse_sum *sum, uint32_t
 
 /* Adds one segment tile by tile. The sum starts from what rank 0 said, in rank 0's place, and
  * moves to this rank's own floats when they have been added. */
-static void add_segment(const terse_group *group, const terse_sum *sum, uint32_t segment,
+static void add_segment(const terse_group *group, const terse_allreduce *sum, uint32_t segment,
                         const struct tsk_table *kernels)
 {
     const struct span mine = span_of(sum, group->rank, segment);
@@ -116,7 +116,7 @@ static void add_segment(const terse_group *group, const terse_sum *sum, uint32_t
 }
 
 /* Waits for a segment, adds it and says its sum. */
-static terse_status turn_segment(terse_group *group, const terse_sum *sum, uint32_t segment,
+static terse_status turn_segment(terse_group *group, const terse_allreduce *sum, uint32_t segment,
                                  terse_request *request, terse_fault *fault)
 {
     const struct tsk_table *kernels = NULL;
@@ -130,7 +130,7 @@ static terse_status turn_segment(terse_group *group, const terse_sum *sum, uint3
 }
 
 static terse_status divide(const terse_group *group, float *floats, size_t count, float *scratch,
-                           uint32_t most_segments, terse_sum *out, terse_fault *fault)
+                           uint32_t most_segments, terse_allreduce *out, terse_fault *fault)
 {
     const terse_status status = tsi_group_alive(group, fault);
     if (status)
@@ -158,13 +158,13 @@ static terse_status check_free(const terse_group *group, uint32_t needed, terse_
 
 /* ---- in three calls: all segments at once ---- */
 
-terse_status terse_group_sum_post(terse_group *group, float *floats, size_t count, float *scratch,
-                                  terse_sum *out, terse_fault *fault)
+terse_status terse_group_allreduce_post(terse_group *group, float *floats, size_t count,
+                                        float *scratch, terse_allreduce *out, terse_fault *fault)
 {
-    terse_sum sum = {0};
+    terse_allreduce sum = {0};
     terse_status status = out ? TERSE_OK : TERSE_BAD_ARGUMENT;
     if (!status)
-        status = divide(group, floats, count, scratch, TERSE_SUM_SEGMENTS, &sum, fault);
+        status = divide(group, floats, count, scratch, TERSE_ALLREDUCE_SEGMENTS, &sum, fault);
     if (!status)
         status = check_free(group, sum.segments, fault);
     for (uint32_t i = 0; !status && i < sum.segments; i++)
@@ -174,7 +174,8 @@ terse_status terse_group_sum_post(terse_group *group, float *floats, size_t coun
     return status;
 }
 
-terse_status terse_group_sum_turn(terse_group *group, terse_sum *sum, terse_fault *fault)
+terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *sum,
+                                           terse_fault *fault)
 {
     terse_status status = sum ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
     for (uint32_t i = 0; !status && i < sum->segments; i++)
@@ -182,7 +183,8 @@ terse_status terse_group_sum_turn(terse_group *group, terse_sum *sum, terse_faul
     return status;
 }
 
-terse_status terse_group_sum_wait(terse_group *group, terse_sum *sum, terse_fault *fault)
+terse_status terse_group_allreduce_wait(terse_group *group, terse_allreduce *sum,
+                                        terse_fault *fault)
 {
     terse_status status = sum ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
     for (uint32_t i = 0; !status && i < sum->segments; i++)
@@ -194,10 +196,10 @@ terse_status terse_group_sum_wait(terse_group *group, terse_sum *sum, terse_faul
 
 /* At time i segment i leaves, segment i - WINDOW is added and its sum leaves, and the sum of
  * segment i - 2 WINDOW has arrived. */
-terse_status terse_group_sum(terse_group *group, float *floats, size_t count, float *scratch,
-                             terse_fault *fault)
+terse_status terse_group_allreduce(terse_group *group, float *floats, size_t count, float *scratch,
+                                   terse_fault *fault)
 {
-    terse_sum sum = {0};
+    terse_allreduce sum = {0};
     terse_request requests[2 * WINDOW];
     terse_status status = divide(group, floats, count, scratch, UINT32_MAX, &sum, fault);
     if (!status)

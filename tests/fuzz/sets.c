@@ -1,13 +1,14 @@
-/* The reference level against the best one: same status, same bytes, same residual, same decode. */
+/* The reference kernel set against the best one: same status, same bytes, same residual, same
+ * decode. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fuzz/subject.h"
 
-/* What a level makes of the floats, and of the bytes taken as a payload. */
+/* What a kernel set makes of the floats, and of the bytes taken as a payload. */
 struct outcome {
-    terse_status said[2]; /* per round */
+    terse_status said[2]; /* per pass */
     terse_status heard[2];
     terse_status raw;
     uint8_t *payload[2];
@@ -19,25 +20,25 @@ struct outcome {
 
 static void run_rounds(struct fuzz_subject *subject, struct outcome *outcome)
 {
-    for (uint32_t round = 0; round < subject->about.rounds; round++) {
-        const size_t bound = terse_codec_payload_bound(subject->codec, round);
-        outcome->payload[round] = fuzz_room(bound);
-        outcome->said[round] =
-            terse_codec_encode_take(subject->codec, round, &subject->draw, outcome->kept,
-                                    outcome->payload[round], bound, &outcome->len[round]);
-        if (outcome->said[round] != TERSE_OK)
+    for (uint32_t pass = 0; pass < subject->about.passes; pass++) {
+        const size_t bound = terse_codec_payload_bound(subject->codec, pass);
+        outcome->payload[pass] = fuzz_room(bound);
+        outcome->said[pass] =
+            terse_codec_encode_take(subject->codec, pass, &subject->key, outcome->kept,
+                                    outcome->payload[pass], bound, &outcome->len[pass]);
+        if (outcome->said[pass] != TERSE_OK)
             return;
-        outcome->heard[round] =
-            terse_codec_decode_add(subject->codec, round, &subject->draw, outcome->payload[round],
-                                   outcome->len[round], outcome->sum, NULL);
+        outcome->heard[pass] =
+            terse_codec_decode_add(subject->codec, pass, &subject->key, outcome->payload[pass],
+                                   outcome->len[pass], outcome->sum, NULL);
     }
 }
 
-static struct outcome run_at(const char *level, const uint8_t *bytes, size_t len)
+static struct outcome run_at(const char *set, const uint8_t *bytes, size_t len)
 {
     struct fuzz_subject subject;
     struct outcome outcome = {0};
-    FUZZ_CHECK(terse_level_set(level, NULL) == TERSE_OK);
+    FUZZ_CHECK(terse_kernel_set_select(set, NULL) == TERSE_OK);
     FUZZ_CHECK(fuzz_subject_make(&subject, bytes, len));
     outcome.kept = fuzz_floats(&subject);
     outcome.sum = fuzz_floats(&subject);
@@ -45,7 +46,7 @@ static struct outcome run_at(const char *level, const uint8_t *bytes, size_t len
     run_rounds(&subject, &outcome);
     const size_t bound = terse_codec_payload_bound(subject.codec, 0);
     const size_t raw_len = subject.rest_len < bound ? subject.rest_len : bound;
-    outcome.raw = terse_codec_decode_add(subject.codec, 0, &subject.draw, subject.rest, raw_len,
+    outcome.raw = terse_codec_decode_add(subject.codec, 0, &subject.key, subject.rest, raw_len,
                                          outcome.raw_sum, NULL);
     fuzz_subject_free(&subject);
     return outcome;
@@ -53,8 +54,8 @@ static struct outcome run_at(const char *level, const uint8_t *bytes, size_t len
 
 static void free_outcome(struct outcome *outcome)
 {
-    for (int round = 0; round < 2; round++)
-        free(outcome->payload[round]);
+    for (int pass = 0; pass < 2; pass++)
+        free(outcome->payload[pass]);
     free(outcome->kept);
     free(outcome->sum);
     free(outcome->raw_sum);
@@ -69,12 +70,12 @@ static void check_floats(const float *a, const float *b, size_t count)
 
 static void compare(const struct outcome *a, const struct outcome *b, size_t count)
 {
-    for (int round = 0; round < 2; round++) {
-        FUZZ_CHECK(a->said[round] == b->said[round]);
-        FUZZ_CHECK(a->heard[round] == b->heard[round]);
-        FUZZ_CHECK(a->len[round] == b->len[round]);
-        if (a->len[round] > 0)
-            FUZZ_CHECK(memcmp(a->payload[round], b->payload[round], a->len[round]) == 0);
+    for (int pass = 0; pass < 2; pass++) {
+        FUZZ_CHECK(a->said[pass] == b->said[pass]);
+        FUZZ_CHECK(a->heard[pass] == b->heard[pass]);
+        FUZZ_CHECK(a->len[pass] == b->len[pass]);
+        if (a->len[pass] > 0)
+            FUZZ_CHECK(memcmp(a->payload[pass], b->payload[pass], a->len[pass]) == 0);
     }
     check_floats(a->kept, b->kept, count);
     check_floats(a->sum, b->sum, count);

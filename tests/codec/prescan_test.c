@@ -32,7 +32,7 @@ static struct pair pair_new(const char *spec, unsigned threads)
         pair.payload[i] = test_alloc(pair.bound);
         pair.memory[i] = test_floats(pair.count);
     }
-    assert_int_equal(tsi_codec_take_notes(pair.codec[1]), TERSE_OK);
+    assert_int_equal(tsi_codec_enable_prescan(pair.codec[1]), TERSE_OK);
     return pair;
 }
 
@@ -47,28 +47,28 @@ static void pair_free(struct pair *pair)
 }
 
 /* All of it, in runs of any length, or of whole tiles. */
-static void show(const struct pair *pair, const terse_draw *draw, struct test_random *random)
+static void show(const struct pair *pair, const terse_rng_key *key, struct test_random *random)
 {
     for (size_t at = 0; at < pair->count;) {
         const size_t left = pair->count - at;
         const size_t wanted = 1 + (size_t)(test_uniform(random) * 9000);
         const size_t run = test_next(random) % 3 == 0 ? left : wanted < left ? wanted : left;
-        tsi_codec_notice(pair->codec[1], draw, pair->memory[1], at, run);
+        tsi_codec_prescan(pair->codec[1], key, pair->memory[1], at, run);
         at += run;
     }
 }
 
-static void said_alike(struct pair *pair, const terse_draw *draw, int takes, const char *spec)
+static void said_alike(struct pair *pair, const terse_rng_key *key, int takes, const char *spec)
 {
     size_t len[2] = {0};
     terse_status status[2];
     for (int i = 0; i < 2; i++)
-        status[i] = (takes ? terse_codec_encode_take(pair->codec[i], 0, draw, pair->memory[i],
+        status[i] = (takes ? terse_codec_encode_take(pair->codec[i], 0, key, pair->memory[i],
                                                      pair->payload[i], pair->bound, &len[i])
-                           : terse_codec_encode(pair->codec[i], 0, draw, pair->memory[i],
+                           : terse_codec_encode(pair->codec[i], 0, key, pair->memory[i],
                                                 pair->payload[i], pair->bound, &len[i]));
     if (status[0] != status[1])
-        fail_msg("%s: %d without notes, %d with", spec, status[0], status[1]);
+        fail_msg("%s: %d without prescan_state, %d with", spec, status[0], status[1]);
     if (status[0] == TERSE_OK &&
         (len[0] != len[1] || memcmp(pair->payload[0], pair->payload[1], len[0]) != 0))
         fail_msg("%s: what was shown is said otherwise", spec);
@@ -95,7 +95,7 @@ static void check(const char *spec, unsigned threads, enum test_kind kind)
     uint64_t *const index = test_alloc(pair.count * sizeof *index);
     float *const score = test_floats(pair.count);
     for (uint64_t step = 0; step < 6; step++) {
-        const terse_draw draw = {.seed = 7, .step = step};
+        const terse_rng_key key = {.seed = 7, .step = step};
         test_fill(&random, kind, gradient, pair.count);
         for (size_t i = 0; i < pair.count; i++) /* step 4 is a shock: the last k-th says nothing */
             gradient[i] *= step == 4 ? 1e-3f : 1;
@@ -105,10 +105,10 @@ static void check(const char *spec, unsigned threads, enum test_kind kind)
         if (strncmp(spec, "topk", 4) == 0) {
             const size_t count = patches(&pair, &random, index, score);
             for (int i = 0; i < 2; i++)
-                assert_int_equal(terse_codec_patch(pair.codec[i], index, score, count), 0);
+                assert_int_equal(terse_codec_set_scores(pair.codec[i], index, score, count), 0);
         }
-        show(&pair, &draw, &random);
-        said_alike(&pair, &draw, step % 2 == 0 && strncmp(spec, "topk", 4) == 0, spec);
+        show(&pair, &key, &random);
+        said_alike(&pair, &key, step % 2 == 0 && strncmp(spec, "topk", 4) == 0, spec);
     }
     free(score);
     free(index);
@@ -126,9 +126,9 @@ static void what_was_shown_is_said_the_same(void **unused)
 }
 
 /* Notes are of one buffer, shown in order, and good for one time. */
-static void notes_of_something_else_are_not_used(void **unused)
+static void a_prescan_of_something_else_is_not_used(void **unused)
 {
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     struct test_random random = {test_seed()};
     (void)unused;
     for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
@@ -139,18 +139,18 @@ static void notes_of_something_else_are_not_used(void **unused)
             test_fill(&random, TEST_NORMAL, pair.memory[0], pair.count);
             memcpy(pair.memory[1], pair.memory[0], pair.count * sizeof(float));
             if (turn == 1) /* another buffer */
-                tsi_codec_notice(pair.codec[1], &draw, other, 0, pair.count);
+                tsi_codec_prescan(pair.codec[1], &key, other, 0, pair.count);
             if (turn == 2) /* half of it */
-                tsi_codec_notice(pair.codec[1], &draw, pair.memory[1], 0, pair.count / 2);
+                tsi_codec_prescan(pair.codec[1], &key, pair.memory[1], 0, pair.count / 2);
             if (turn == 3) /* with a gap */
-                tsi_codec_notice(pair.codec[1], &draw, pair.memory[1], 2048, pair.count - 2048);
+                tsi_codec_prescan(pair.codec[1], &key, pair.memory[1], 2048, pair.count - 2048);
             if (turn == 4) { /* and said: for other numbers it is worth nothing */
-                tsi_codec_notice(pair.codec[1], &draw, pair.memory[1], 0, pair.count);
-                said_alike(&pair, &draw, 0, specs[s]);
+                tsi_codec_prescan(pair.codec[1], &key, pair.memory[1], 0, pair.count);
+                said_alike(&pair, &key, 0, specs[s]);
                 for (size_t i = 0; i < pair.count; i++)
                     pair.memory[0][i] = pair.memory[1][i] = -other[i];
             }
-            said_alike(&pair, &draw, 0, specs[s]);
+            said_alike(&pair, &key, 0, specs[s]);
         }
         free(other);
         pair_free(&pair);
@@ -159,7 +159,7 @@ static void notes_of_something_else_are_not_used(void **unused)
 
 static void what_is_not_finite_is_refused_either_way(void **unused)
 {
-    const terse_draw draw = {0};
+    const terse_rng_key key = {0};
     struct test_random random = {test_seed()};
     (void)unused;
     for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
@@ -171,8 +171,8 @@ static void what_is_not_finite_is_refused_either_way(void **unused)
                 if (turn == 1)
                     pair.memory[i][pair.count - 3] = NAN;
             }
-            show(&pair, &draw, &random);
-            said_alike(&pair, &draw, 0, specs[s]);
+            show(&pair, &key, &random);
+            said_alike(&pair, &key, 0, specs[s]);
         }
         pair_free(&pair);
     }
@@ -182,7 +182,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_shown_is_said_the_same),
-        cmocka_unit_test(notes_of_something_else_are_not_used),
+        cmocka_unit_test(a_prescan_of_something_else_is_not_used),
         cmocka_unit_test(what_is_not_finite_is_refused_either_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,11 +1,12 @@
-/* Philox at the level avx512: DRAW_STREAMS times DRAW_LANES blocks side by side (lanes/draw.h). */
-#ifndef TSK_LANES_AVX512_DRAW_H
-#define TSK_LANES_AVX512_DRAW_H
+/* Philox at the kernel set avx512: RANDOM_STREAMS times RANDOM_LANES blocks side by side
+ * (lanes/random.h). */
+#ifndef TSK_LANES_AVX512_RANDOM_H
+#define TSK_LANES_AVX512_RANDOM_H
 
 #include "kernels/x86/lanes_avx512.h"
 
-#define DRAW_LANES 16u
-#define DRAW_STREAMS 2u
+#define RANDOM_LANES 16u
+#define RANDOM_STREAMS 2u
 
 /* A word of even and of odd blocks, each in the lower half of 64 bits: the upper half is whatever
  * the last product left there, for the multiplication does not look at it. */
@@ -14,7 +15,7 @@ typedef struct vw {
 } vw;
 typedef vw vp;      /* products */
 typedef __m512i vk; /* one 32-bit number, everywhere */
-typedef __m512i vl; /* DRAW_LANES draws in order */
+typedef __m512i vl; /* RANDOM_LANES draws in order */
 
 LANE vk vk_of(uint32_t x)
 {

@@ -1,5 +1,5 @@
-/* options.answer: what all agreed on, for an optimizer elsewhere; the same where the buffer is kept
- * from step to step. (That it is what the method would subtract: tests/python/hook.py.) */
+/* options.aggregate_out: what all agreed on, for an optimizer elsewhere; the same where the buffer
+ * is kept from step to step. (That it is what the method would subtract: tests/python/hook.py.) */
 #include <math.h>
 
 #include "method/crew.h"
@@ -7,13 +7,13 @@
 static const char *const specs[] = {
     "topk:keep=0.01",
     "regtopk:keep=0.02",
-    "regtopk:keep=0.02,combine=union",
+    "regtopk:keep=0.02,combine=sparse-allreduce",
     "regtopk:keep=0.02,warmup=3",
     "topk:keep=0.3", /* more than the places that are noted */
     "ef:ratio=8",
     "signsgd",
     "dense",
-    "codec=topk:keep=0.01,values=f16,memory=residual,combine=gather"};
+    "codec=topk:keep=0.01,values=f16,feedback=residual,combine=allgather"};
 
 /* A step of both with the same gradients; one gradient is not finite in step 4: all skip. */
 static void step(struct crew *plain, struct crew *kept, uint64_t number, const char *spec)
@@ -49,9 +49,9 @@ static void a_kept_answer_is_the_same_answer(void **unused)
                                      .layout = layout,
                                      .start = start,
                                      .steps = 20,
-                                     .answer = 1};
+                                     .aggregate_out = 1};
             struct crew plain = crew_new(&plan);
-            plan.answer_kept = 1;
+            plan.private_output = 1;
             struct crew kept = crew_new(&plan);
             struct crew fresh = crew_new(&plan);
             for (uint64_t number = 0; number < 8; number++)

@@ -1,17 +1,18 @@
-/* Philox4x32-10 over DRAW_STREAMS times DRAW_LANES blocks at a time, in the order of draw_u32. A
- * round is a chain of slow operations: streams side by side fill the time that one would wait.
+/* Philox4x32-10 over RANDOM_STREAMS times RANDOM_LANES blocks at a time, in the order of
+ * random_u32. A round is a chain of slow operations: streams side by side fill the time that one
+ * would wait.
  *
  * Of the four counter words only the block number differs from lane to lane, so that half of the
- * first two rounds is the same for all of them and is done once, in draw_plan_of. */
-#ifndef TSK_LANES_DRAW_H
-#define TSK_LANES_DRAW_H
+ * first two rounds is the same for all of them and is done once, in random_plan_of. */
+#ifndef TSK_LANES_RANDOM_H
+#define TSK_LANES_RANDOM_H
 
 #include "kernels/philox.h"
 
-#define DRAW_BATCH (4 * DRAW_STREAMS * DRAW_LANES) /* draws at a time: whole groups */
-#define DRAW_VECTORS (DRAW_BATCH / TSK_LANES)
+#define RANDOM_BATCH (4 * RANDOM_STREAMS * RANDOM_LANES) /* draws at a time: whole groups */
+#define RANDOM_VECTORS (RANDOM_BATCH / TSK_LANES)
 
-struct draw_plan {
+struct random_plan {
     uint32_t key0[TSK_PHILOX_ROUNDS];
     uint32_t key1[TSK_PHILOX_ROUNDS];
     uint32_t round0_word2; /* what round 0 xors to the product that becomes word 2, key included */
@@ -20,9 +21,9 @@ struct draw_plan {
     uint32_t round2_word2; /* ... and in round 2 */
 };
 
-static struct draw_plan draw_plan_of(const struct tsk_stream *stream)
+static struct random_plan random_plan_of(const struct tsk_stream *stream)
 {
-    struct draw_plan plan;
+    struct random_plan plan;
     for (uint32_t round = 0; round < TSK_PHILOX_ROUNDS; round++) {
         plan.key0[round] = stream->key[0] + round * TSK_PHILOX_KEY0;
         plan.key1[round] = stream->key[1] + round * TSK_PHILOX_KEY1;
@@ -38,9 +39,9 @@ static struct draw_plan draw_plan_of(const struct tsk_stream *stream)
 }
 
 /* One round on every stream. */
-LANE void draw_round(vw word[4][DRAW_STREAMS], vk key0, vk key1)
+LANE void random_round(vw word[4][RANDOM_STREAMS], vk key0, vk key1)
 {
-    for (unsigned s = 0; s < DRAW_STREAMS; s++) {
+    for (unsigned s = 0; s < RANDOM_STREAMS; s++) {
         const vp product0 = vw_mul(word[0][s], vk_of(TSK_PHILOX_MUL0));
         const vp product1 = vw_mul(word[2][s], vk_of(TSK_PHILOX_MUL1));
         word[0][s] = vp_high_xor2(product1, word[1][s], key0);
@@ -51,12 +52,13 @@ LANE void draw_round(vw word[4][DRAW_STREAMS], vk key0, vk key1)
 }
 
 /* Rounds 0 to 2, whose constants are in the plan. */
-LANE void draw_first_rounds(const struct draw_plan *plan, uint32_t block, vw word[4][DRAW_STREAMS])
+LANE void random_first_rounds(const struct random_plan *plan, uint32_t block,
+                              vw word[4][RANDOM_STREAMS])
 {
     const vk mul0 = vk_of(TSK_PHILOX_MUL0);
     const vk mul1 = vk_of(TSK_PHILOX_MUL1);
-    for (unsigned s = 0; s < DRAW_STREAMS; s++) {
-        const vp round0 = vw_mul(vw_counting(block + s * DRAW_LANES), mul0);
+    for (unsigned s = 0; s < RANDOM_STREAMS; s++) {
+        const vp round0 = vw_mul(vw_counting(block + s * RANDOM_LANES), mul0);
         const vp round1 = vw_mul(vp_high_xor(round0, vk_of(plan->round0_word2)), mul1);
         const vw word0 = vp_high_xor(round1, vk_of(plan->round1_word0));
         const vw word2 = vw_xor(vp_low(round0), vk_of(plan->round1_word2));
@@ -70,14 +72,14 @@ LANE void draw_first_rounds(const struct draw_plan *plan, uint32_t block, vw wor
 }
 
 /* The last round puts the words in the order of the draws. */
-LANE void draw_last_round(const struct draw_plan *plan, vw word[4][DRAW_STREAMS],
-                          vi draw[DRAW_VECTORS])
+LANE void random_last_round(const struct random_plan *plan, vw word[4][RANDOM_STREAMS],
+                            vi random[RANDOM_VECTORS])
 {
     const vk key0 = vk_of(plan->key0[TSK_PHILOX_ROUNDS - 1]);
     const vk key1 = vk_of(plan->key1[TSK_PHILOX_ROUNDS - 1]);
-    for (unsigned s = 0; s < DRAW_STREAMS; s++) {
-        const unsigned part = s * DRAW_LANES % TSK_LANES;
-        vi *group = draw + s * DRAW_LANES / TSK_LANES * 4;
+    for (unsigned s = 0; s < RANDOM_STREAMS; s++) {
+        const unsigned part = s * RANDOM_LANES % TSK_LANES;
+        vi *group = random + s * RANDOM_LANES / TSK_LANES * 4;
         const vp product0 = vw_mul(word[0][s], vk_of(TSK_PHILOX_MUL0));
         const vp product1 = vw_mul(word[2][s], vk_of(TSK_PHILOX_MUL1));
         vi_set_lanes(&group[0], part, vl_xor2(vp_high_lanes(product1), vl_of(word[1][s]), key0));
@@ -87,31 +89,31 @@ LANE void draw_last_round(const struct draw_plan *plan, vw word[4][DRAW_STREAMS]
     }
 }
 
-/* Draws number first .. first + DRAW_BATCH - 1, sixteen to a vector. */
-LANE void draw_batch(const struct draw_plan *plan, uint64_t first, vi draw[DRAW_VECTORS])
+/* Draws number first .. first + RANDOM_BATCH - 1, sixteen to a vector. */
+LANE void random_batch(const struct random_plan *plan, uint64_t first, vi random[RANDOM_VECTORS])
 {
-    vw word[4][DRAW_STREAMS];
-    draw_first_rounds(plan, (uint32_t)(first / TSK_DRAW_GROUP * TSK_LANES), word);
+    vw word[4][RANDOM_STREAMS];
+    random_first_rounds(plan, (uint32_t)(first / TSK_RANDOM_GROUP * TSK_LANES), word);
     for (unsigned round = 3; round < TSK_PHILOX_ROUNDS - 1; round++)
-        draw_round(word, vk_of(plan->key0[round]), vk_of(plan->key1[round]));
-    draw_last_round(plan, word, draw);
+        random_round(word, vk_of(plan->key0[round]), vk_of(plan->key1[round]));
+    random_last_round(plan, word, random);
 }
 
-static void draw_u32(const struct tsk_stream *stream, uint64_t first, size_t count, uint32_t *out)
+static void random_u32(const struct tsk_stream *stream, uint64_t first, size_t count, uint32_t *out)
 {
-    const struct draw_plan plan = draw_plan_of(stream);
-    vi draw[DRAW_VECTORS];
+    const struct random_plan plan = random_plan_of(stream);
+    vi random[RANDOM_VECTORS];
     size_t i = 0;
-    for (; i + DRAW_BATCH <= count; i += DRAW_BATCH) {
-        draw_batch(&plan, first + i, draw);
-        for (unsigned v = 0; v < DRAW_VECTORS; v++)
-            vi_store(out + i + TSK_LANES * v, draw[v]);
+    for (; i + RANDOM_BATCH <= count; i += RANDOM_BATCH) {
+        random_batch(&plan, first + i, random);
+        for (unsigned v = 0; v < RANDOM_VECTORS; v++)
+            vi_store(out + i + TSK_LANES * v, random[v]);
     }
     if (i == count)
         return;
-    draw_batch(&plan, first + i, draw);
+    random_batch(&plan, first + i, random);
     for (unsigned v = 0; i < count; v++, i += TSK_LANES)
-        vi_store_first(out + i, draw[v], lanes_of(count - i));
+        vi_store_first(out + i, random[v], lanes_of(count - i));
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Every kernel of every level that this CPU has, against ref. */
+/* Every kernel of every set that this CPU has, against ref. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,16 +20,16 @@ static void slot_agrees(void **state)
 {
     const size_t slot = *(const size_t *)*state;
     assert_string_equal(compare_name(slot), tsk_slot_names[slot]);
-    terse_level_about about;
-    for (uint32_t i = 1; terse_level_list(i, &about) == TERSE_OK; i++) {
-        const struct tsk_table *level;
+    terse_kernel_set_about about;
+    for (uint32_t i = 1; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
+        const struct tsk_table *set;
         if (!about.supported) {
             printf("%s not compared: this CPU does not have it\n", about.name);
             continue;
         }
-        assert_int_equal(terse_level_set(about.name, NULL), TERSE_OK);
-        assert_int_equal(tsk_bound(&level, NULL), TERSE_OK);
-        assert_int_equal(compare_slot(&lab, level, about.name, slot), 0);
+        assert_int_equal(terse_kernel_set_select(about.name, NULL), TERSE_OK);
+        assert_int_equal(tsk_bound(&set, NULL), TERSE_OK);
+        assert_int_equal(compare_slot(&lab, set, about.name, slot), 0);
     }
 }
 
@@ -43,7 +43,7 @@ int main(void)
         slots[i] = i;
         tests[i] = (struct CMUnitTest){tsk_slot_names[i], slot_agrees, NULL, NULL, &slots[i]};
     }
-    const int failed = _cmocka_run_group_tests("kernels/levels", tests, tsk_slot_count, NULL, NULL);
+    const int failed = _cmocka_run_group_tests("kernels/sets", tests, tsk_slot_count, NULL, NULL);
     printf("%zu trials\n", lab.trials);
     lab_close(&lab);
     return failed;
