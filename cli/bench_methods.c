@@ -35,14 +35,14 @@ static const char *const stage_names[TERSE_STAGES] = {
 
 static void print_heading(void)
 {
-    printf("%s%-12s %-6s %3s %11s %7s | %9s %9s %7s | %s%s\n", say_bold(stdout), "method",
+    printf("%s%-12s %-7s %3s %11s %7s | %9s %9s %7s | %s%s\n", say_bold(stdout), "method",
            "kernels", "thr", "floats", "bits", "step ms", "limit ms", "x limit", "limit",
            say_plain(stdout));
 }
 
 static void print_row(const struct method_row *row)
 {
-    printf("%-12s %-6s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.kernels,
+    printf("%-12s %-7s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.kernels,
            row->job.threads, com_show_count(row->job.count).text, row->payload_bits,
            1e3 * row->step.best, 1e3 * row->limit_seconds, row->step.best / row->limit_seconds,
            row->limit->text);

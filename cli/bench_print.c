@@ -40,7 +40,7 @@ void bench_progress_done(void)
 
 void bench_print_heading(void)
 {
-    printf("%s%-20s %-6s %3s %11s %9s | %9s %6s %7s  %-13s | %9s %6s %7s  %-21s | %6s%s\n",
+    printf("%s%-20s %-7s %3s %11s %9s | %9s %6s %7s  %-13s | %9s %6s %7s  %-21s | %6s%s\n",
            say_bold(stdout), "codec", "kernels", "thr", "floats", "payload", "encode ms", "GB/s",
            "x limit", "limit", "decode ms", "GB/s", "x limit", "limit", "R GB/s",
            say_plain(stdout));
@@ -49,7 +49,7 @@ void bench_print_heading(void)
 void bench_print_row(const struct bench_row *row)
 {
     printf(
-        "%-20s %-6s %3u %11s %9s | %9.3f %6.2f %7.2f  %-13s | %9.3f %6.2f %7.2f  %-21s | %6.2f\n",
+        "%-20s %-7s %3u %11s %9s | %9.3f %6.2f %7.2f  %-13s | %9.3f %6.2f %7.2f  %-21s | %6.2f\n",
         row->job.spec, row->job.kernels, row->job.threads, com_show_count(row->job.count).text,
         com_show_bytes((double)row->payload_len).text, 1e3 * row->encode.best,
         gb_per_second(row, row->encode.best), row->encode.best / row->encode_limit,
@@ -76,11 +76,11 @@ void bench_print_scaling(const struct bench_row *rows, size_t row_count)
             if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more))
                 continue;
             if (!heading++) {
-                printf("\n%s%-20s %-6s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
+                printf("\n%s%-20s %-7s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
                        "times faster", "kernels", "floats", "reading alone", "encode", "decode",
                        say_plain(stdout));
             }
-            printf("%-20s %-6s %11s  1 to %-2u  %-19.2f %7.2f %7.2f\n", one->job.spec,
+            printf("%-20s %-7s %11s  1 to %-2u  %-19.2f %7.2f %7.2f\n", one->job.spec,
                    one->job.kernels, com_show_count(one->job.count).text, more->job.threads,
                    one->read.best / more->read.best, one->encode.best / more->encode.best,
                    one->decode.best / more->decode.best);

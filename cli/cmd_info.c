@@ -54,7 +54,7 @@ static int print_json(const char *set_in_use)
     com_json_put_text(top, "build", terse_build_options());
     com_json_put_text(top, "kernels", set_in_use);
     com_json_put(top, "kernel_sets", kernel_sets_json());
-    com_json *kernels = com_json_object();
+    com_json *origins = com_json_object();
     const char *kernel;
     const char *set;
     for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++)

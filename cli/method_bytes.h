@@ -20,7 +20,7 @@ struct method_sample {
 struct method_bytes {
     uint32_t workers;
     double said;
-    double dense; /* a reduce of f32 */
+    double dense; /* an allreduce of f32 */
 };
 
 /* Exit codes (say.h), with what is wrong on standard error. */

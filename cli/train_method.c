@@ -15,16 +15,16 @@ static int mentions(const char *spec, const char *key)
     return strncmp(spec, key, len) == 0 && spec[len] == '=';
 }
 
-static int has_param(const char *spec, const char *name)
+static int has_option(const char *spec, const char *name)
 {
     const size_t len = strcspn(spec, ":");
     terse_method_about about;
-    terse_option param;
+    terse_option option;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
         if (strlen(about.name) != len || strncmp(about.name, spec, len) != 0)
             continue;
-        for (uint32_t p = 0; terse_method_option(i, p, &param) == TERSE_OK; p++)
-            if (strcmp(param.name, name) == 0)
+        for (uint32_t p = 0; terse_method_option(i, p, &option) == TERSE_OK; p++)
+            if (strcmp(option.name, name) == 0)
                 return 1;
     }
     return strchr(spec, '=') && strcspn(spec, "=") < strcspn(spec, ":,");
@@ -90,7 +90,7 @@ void train_request_method(struct train_request *request, const char *method, cha
         habit += len + (habit[len] == ',');
     }
     const int plain = strncmp(spec, "dense", 5) == 0 || strncmp(spec, "adam", 4) == 0;
-    if (!plain && has_param(spec, "min") && !mentions(spec, "min"))
+    if (!plain && has_option(spec, "min") && !mentions(spec, "min"))
         add_entry(spec, cap, "min=1024");
     note[0] = '\0';
     if (strcmp(spec, method) != 0)

@@ -6,7 +6,7 @@
 #include "descent.h"
 
 /* F = 1/2 sum lam_i x_i^2, lam from 0.1 to 1, x0 = 1, eta 0.5, so alpha = 0.925; noise 0.05. One
- * worker and gather: one quantization a step. */
+ * worker and allgather: one quantization a step. */
 enum { DIM = 200, STEPS = 400 };
 
 #define ETA 0.5

@@ -105,7 +105,7 @@ static const double mu_of[MUS] = {1, 2, 4, 8};
 
 static void write_spec(char *out, size_t cap, size_t arm)
 {
-    /* union answers with the same bits as gather, in less time for 20 workers */
+    /* sparse-allreduce answers with the same bits as allgather, in less time for 20 workers */
     static const double other_keep[3] = {0.4, 0.55, 0.8};
     static const double other_mu[3] = {1, 2, 8};
     const char *const tail = "lr=0.01,combine=sparse-allreduce";

@@ -158,8 +158,9 @@ class Frame:
 
     def __init__(self, data):
         self.check_kind(data)
-        (_, _, self.codec_id, self.pass_number, flags, self.layout_hash, self.step, self.seed, self.first,
-         self.count, payload_len, self.worker, layout_len, self.option_bytes) = HEADER.unpack_from(data)
+        (_, _, self.codec_id, self.pass_number, flags, self.layout_hash, self.step, self.seed,
+         self.first, self.count, payload_len, self.worker, layout_len,
+         self.option_bytes) = HEADER.unpack_from(data)
         self.payload_at = HEADER.size + layout_len
         self.check_lens(data, flags, layout_len, payload_len)
         body, checksum = data[:-CHECKSUM_LEN], data[-CHECKSUM_LEN:]

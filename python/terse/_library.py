@@ -95,7 +95,8 @@ class MethodOptions(ctypes.Structure):
     """terse_method_options"""
     _fields_ = [("size", c_size_t), ("seed", c_uint64), ("steps", c_uint64),
                 ("threads", c_uint32), ("compare_every", c_uint32), ("measure_every", c_uint32),
-                ("skip_finite_check", c_uint32), ("aggregate_out", c_uint32), ("private_output", c_uint32)]
+                ("skip_finite_check", c_uint32), ("aggregate_out", c_uint32),
+                ("private_output", c_uint32)]
 
 
 class ExchangeReport(ctypes.Structure):
@@ -124,7 +125,8 @@ class Alltoallv(ctypes.Structure):
                 ("recv_at", ctypes.POINTER(c_void_p)), ("recv_len", ctypes.POINTER(c_size_t))]
 
 
-POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(Alltoallv), ctypes.POINTER(c_int32))
+POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(Alltoallv),
+                        ctypes.POINTER(c_int32))
 TEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(c_int), ctypes.POINTER(c_int32))
 WAIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_uint64, ctypes.POINTER(c_int32))
 LEAVE = ctypes.CFUNCTYPE(None, c_void_p)

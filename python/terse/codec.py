@@ -5,7 +5,7 @@ from typing import Any, Dict
 
 import numpy
 
-from ._library import CodecAbout, RngKey, Fault, Frame, FrameError, Layout, Tensor, check, library
+from ._library import CodecAbout, Fault, Frame, FrameError, Layout, RngKey, Tensor, check, library
 
 _TWO_PASSES = ("%s takes two passes, the second of which needs what all workers said in the "
                "first: it has no frame of its own")

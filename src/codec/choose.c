@@ -8,7 +8,7 @@
 
 #define MAX_LISTS 64u        /* a thread each */
 #define TILE ((size_t)4096)  /* elements looked at between two checks for room */
-#define SMALL ((size_t)8192) /* elements for which a guess or notes are not worth it */
+#define SMALL ((size_t)8192) /* elements for which a guess or a prescan is not worth it */
 #define RUN ((size_t)16)     /* neighbours sampled together: a cache line */
 #define MIN_SAMPLE ((size_t)4096)
 #define MAX_SAMPLE ((size_t)32768)

@@ -98,7 +98,7 @@ struct terse_codec_ops {
     /* No section of this piece is longer; the length itself for TERSE_CODEC_FIXED_LEN. */
     size_t (*section_bound)(const double *option, const struct tsi_piece *piece, uint32_t pass);
 
-    /* Bytes of scratch, of state and of notes; NULL for none. */
+    /* Bytes of scratch, of state and of prescan state; NULL for none. */
     size_t (*scratch_len)(const double *option, const struct tsi_piece *piece, unsigned threads);
     size_t (*state_len)(const double *option, const struct tsi_piece *piece);
     size_t (*prescan_len)(const double *option, const struct tsi_piece *piece);

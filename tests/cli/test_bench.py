@@ -36,7 +36,7 @@ class Bench(Case):
 
     def test_kernel_sets(self):
         sets = [one["name"] for one in self.json("info", "--json")["kernel_sets"]
-                  if one["supported"]]
+                if one["supported"]]
         rows = self.json("bench", "codecs", "--json", "--seconds", "0", "--codec", "sign",
                          "--count", "1k", "--kernels", "all")["rows"]
         self.assertEqual([row["kernels"] for row in rows], sets)

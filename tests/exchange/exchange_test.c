@@ -213,7 +213,8 @@ static void dense_answers_are_the_mean(void **unused)
     }
 }
 
-/* union is gather in fewer bytes: the same answer and the same memory, bit for bit. */
+/* sparse-allreduce is allgather in fewer bytes: the same answer and the same memory, bit for bit.
+ */
 static void unions_are_exact(void **unused)
 {
     static const char *const codecs[] = {"topk:keep=0.05", "topk:keep=0.3,values=f16",

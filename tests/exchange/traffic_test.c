@@ -100,8 +100,8 @@ static void vote_and_shard_never_say_two_payloads(void **unused)
     }
 }
 
-/* gather says K-1 payloads, and so grows with the group. What union sends back is all that anybody
- * has chosen: of different gradients, that grows as well. */
+/* allgather says K-1 payloads, and so grows with the group. What sparse-allreduce sends back is all
+ * that anybody has chosen: of different gradients, that grows as well. */
 static void gather_and_union_grow(void **unused)
 {
     static const char *const sparse = "topk:keep=0.01";
@@ -112,7 +112,8 @@ static void gather_and_union_grow(void **unused)
         const double gathered = said_by("sign", "allgather", k);
         const double sparse_gathered = said_by(sparse, "allgather", k);
         const double united = said_by(sparse, "sparse-allreduce", k);
-        printf("K %2u: bytes a worker: gather sign %.0f (%.2f payloads), gather %s %.0f, union "
+        printf("K %2u: bytes a worker: allgather sign %.0f (%.2f payloads), allgather %s %.0f, "
+               "sparse-allreduce "
                "%.0f (%.2f payloads)\n",
                k, gathered, gathered / payload, sparse, sparse_gathered, united,
                united / payload_of(sparse));

@@ -38,9 +38,9 @@ CODECS = [
 SHAPES = [(17, 19), (1, 1)]
 
 
-def head(number, params, rows, cols, raw):
+def head(number, options, rows, cols, raw):
     return (bytes([number, rows, cols, 4 | raw]) + struct.pack("<II", 0x5EED, 3)
-            + params.ljust(16, b"\0"))
+            + options.ljust(16, b"\0"))
 
 
 def floats(count):
@@ -50,10 +50,10 @@ def floats(count):
 
 
 def subjects():
-    for number, name, params in CODECS:
+    for number, name, options in CODECS:
         for rows, cols in SHAPES:
-            yield f"{name}-{rows}x{cols}", head(number, params, rows, cols, 0) + floats(37)
-        yield f"{name}-not-finite", (head(number, params, 5, 3, 1) + floats(9)
+            yield f"{name}-{rows}x{cols}", head(number, options, rows, cols, 0) + floats(37)
+        yield f"{name}-not-finite", (head(number, options, 5, 3, 1) + floats(9)
                                      + struct.pack("<f", float("nan")))
 
 

@@ -101,7 +101,8 @@ class Library(unittest.TestCase):
         self.assertIn("keep=0.5", _method.try_spec("topk:keep=0.5"))
         self.assertRaisesRegex(ValueError, "signum", _method.try_spec, "sigum")
         self.assertRaisesRegex(ValueError, "own", _method.try_spec, "qadam", aggregate_out=True)
-        self.assertRaisesRegex(ValueError, "wd", _method.try_spec, "topk:wd=0.1", aggregate_out=True)
+        self.assertRaisesRegex(ValueError, "wd", _method.try_spec, "topk:wd=0.1",
+                               aggregate_out=True)
 
 
 if __name__ == "__main__":

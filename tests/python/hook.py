@@ -63,7 +63,8 @@ def case_an_answer_is_what_the_method_would_subtract(rank, workers):
         for answer in (False, True):
             weights = torch.zeros(3000)
             group = Group(own_group(None, 20), members(None), 20)
-            made.append((Method(spec, group, [("w", shape)], weights.data_ptr(), aggregate_out=answer),
+            made.append((Method(spec, group, [("w", shape)], weights.data_ptr(),
+                                aggregate_out=answer),
                          weights, group))
         (plain, x, _), (asked, answer, _) = made
         for _ in range(4):

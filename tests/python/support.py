@@ -95,7 +95,8 @@ class Local:
 
     def __init__(self, spec, workers, tensors, weights, seed=0, steps=0):
         lib = ctypes.CDLL(library().path)
-        self._step, self._eval_weights = lib.terse_method_step_all, lib.terse_method_eval_weights_all
+        self._step = lib.terse_method_step_all
+        self._eval_weights = lib.terse_method_eval_weights_all
         self.weights = [weights.clone() for _ in range(workers)]
         at = (ctypes.c_void_p * workers)(*[w.data_ptr() for w in self.weights])
         self._methods = (ctypes.c_void_p * workers)()

@@ -376,14 +376,14 @@ static void match_names_what_differs(void **unused)
     assert_int_equal(terse_layout_vector(33, &vector), TERSE_OK);
     terse_codec *made = mixed_codec("block:ratio=8");
     terse_codec *same = mixed_codec("block:ratio=8");
-    terse_codec *param = mixed_codec("block:ratio=8.5");
+    terse_codec *option = mixed_codec("block:ratio=8.5");
     terse_codec *other = mixed_codec("f32");
     terse_codec *layout = codec_for("block:ratio=8", vector);
     terse_fault fault;
     assert_int_equal(match(made, same, &fault, NULL), TERSE_OK);
     assert_int_equal(match(made, other, &fault, NULL), TERSE_MISMATCH);
     assert_string_equal(fault.text, "codec: 7, expected 1");
-    assert_int_equal(match(made, param, &fault, NULL), TERSE_MISMATCH);
+    assert_int_equal(match(made, option, &fault, NULL), TERSE_MISMATCH);
     assert_string_equal(fault.text, "options: not those of block:ratio=8.5");
     assert_in_range(fault.offset, 64, 71);
     assert_int_equal(match(made, layout, &fault, NULL), TERSE_MISMATCH);
@@ -401,7 +401,7 @@ static void match_names_what_differs(void **unused)
 
     terse_codec_destroy(made);
     terse_codec_destroy(same);
-    terse_codec_destroy(param);
+    terse_codec_destroy(option);
     terse_codec_destroy(other);
     terse_codec_destroy(layout);
     terse_layout_destroy(vector);

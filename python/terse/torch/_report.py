@@ -19,8 +19,8 @@ def _payload(codec: str, name: str, shape) -> int:
 
 
 class Report(Dict[str, Any]):
-    """A dict: spec, settings, steps, skipped, bytes_sent, bytes_received, dense_bytes, compression_ratio,
-    ms_per_step (by stage), parameters (a list of dicts). str() is a table."""
+    """A dict: spec, settings, steps, skipped, bytes_sent, bytes_received, dense_bytes,
+    compression_ratio, ms_per_step (by stage), parameters (a list of dicts). str() is a table."""
 
     def __init__(self, spec: str, totals: Dict[str, Any], holder: Any) -> None:
         method = holder.method
@@ -35,7 +35,7 @@ class Report(Dict[str, Any]):
                      format(self["dense_bytes"], ","), self["compression_ratio"]),
                  "ms per step: " + spent,
                  "%-40s %12s %-12s %12s %12s" % ("parameter", "elements", "travels", "bytes",
-                                                  "memory")]
+                                                  "residual")]
         for row in self["parameters"]:
             memory = "-" if row["residual_norm"] is None else "%.3g" % row["residual_norm"]
             lines.append("%-40s %12s %-12s %12s %12s" % (

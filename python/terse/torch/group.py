@@ -12,7 +12,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 import torch
 import torch.distributed as dist
 
-from .._library import (PEER_LOST, EXPLAIN, TIMEOUT, LEAVE, OK, POST, TEST, WAIT, GroupOps, check,
+from .._library import (EXPLAIN, LEAVE, OK, PEER_LOST, POST, TEST, TIMEOUT, WAIT, GroupOps, check,
                         library)
 
 _TAG = 0x7E45  # of every message; those of a pair of ranks stay in order

@@ -84,7 +84,8 @@ class State:
         return data
 
     def _mask_of(self, tensors) -> torch.Tensor:
-        return _state.owned(tensors, self.rank, self.workers, "combine=parameter-server" in self.spec)
+        return _state.owned(tensors, self.rank, self.workers,
+                            "combine=parameter-server" in self.spec)
 
     # ---- the hook's side: any thread, in DDP's order ----
 

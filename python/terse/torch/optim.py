@@ -170,7 +170,8 @@ class Spec(torch.optim.Optimizer):
     # ---- state ----
 
     def _mask_of(self, tensors: Any) -> torch.Tensor:
-        return _state.owned(tensors, self.rank, self.workers, "combine=parameter-server" in self.spec)
+        return _state.owned(tensors, self.rank, self.workers,
+                            "combine=parameter-server" in self.spec)
 
     def state_dict(self) -> Dict[str, Any]:
         """This rank's own state, with the weights: a model's state_dict holds the point at which

@@ -30,7 +30,7 @@ static struct trn_settings some(int which)
                                  .evaluate_every = n,
                                  .target = 0.1 * n,
                                  .augment = which,
-                                 .deadline = 10 * n};
+                                 .timeout = 10 * n};
 }
 
 static void rows_are_whole(void **state)
@@ -70,7 +70,7 @@ static void settings_come_back_from_json(void **state)
         assert_int_equal(com_option_read(row, json, &now), row->key != NULL);
     assert_null(trn_options_differ(&now, json, TRN_RESUMED | TRN_SHARED, how, sizeof how));
     assert_string_equal(now.shard, "range");
-    assert_true(now.deadline == old.deadline && now.target == old.target);
+    assert_true(now.timeout == old.timeout && now.target == old.target);
     com_json_free(json);
 }
 
