@@ -8,6 +8,8 @@
 
 #include <terse/terse.h>
 
+#include "common/json.h"
+
 enum bench_reach {
     BENCH_WHOLE,  /* every element is read or written */
     BENCH_BLOCK,  /* one run of elements */
@@ -100,12 +102,11 @@ void bench_progress_done(void);
 /* Binds the kernel set; an exit code, and it has been said why. */
 int bench_select_kernels(const char *kernels);
 
-struct json;
 void bench_print_heading(void);
 void bench_print_row(const struct bench_row *row);
 void bench_print_scaling(const struct bench_row *rows, size_t row_count);
 void bench_print_legend(void);
-struct json *bench_row_json(const struct bench_row *row);
-struct json *bench_limits_json(void);
+com_json *bench_row_json(const struct bench_row *row);
+com_json *bench_limits_json(void);
 
 #endif

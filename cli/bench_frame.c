@@ -33,9 +33,8 @@ static terse_status repeat(const terse_codec *codec, unsigned char *bytes, size_
     terse_status status =
         terse_frame_seal(codec, 0, &key, payload, payload_len, 0, bytes, cap, &len);
     row->encode.best = less(row->encode.best, bench_now(&row->job) - start);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     start = bench_now(&row->job);
     status = terse_frame_open(bytes, len, &frame, NULL, NULL);
     row->decode.best = less(row->decode.best, bench_now(&row->job) - start);
@@ -47,18 +46,16 @@ static terse_status measure(const struct bench_buffers *buffers, struct bench_ro
     terse_layout *layout;
     terse_codec *codec;
     terse_status status = terse_layout_vector(row->job.count, &layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     status = terse_codec_create("f32", layout, NULL, &codec, NULL);
     terse_layout_destroy(layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     row->payload_len = row->job.count * sizeof(float);
     size_t cap = terse_frame_len(codec, (size_t)row->payload_len, 0);
     unsigned char *bytes = malloc(cap);
-    if (bytes == NULL) {
+    if (!bytes) {
         terse_codec_destroy(codec);
         return TERSE_NO_MEMORY;
     }

@@ -22,10 +22,8 @@ const size_t bench_limit_count = sizeof bench_limits / sizeof bench_limits[0];
 
 const struct bench_limit *bench_limit_of(const char *codec)
 {
-    for (size_t i = 0; i < bench_limit_count; i++) {
-        if (strcmp(bench_limits[i].codec, codec) == 0) {
+    for (size_t i = 0; i < bench_limit_count; i++)
+        if (strcmp(bench_limits[i].codec, codec) == 0)
             return &bench_limits[i];
-        }
-    }
     return NULL;
 }

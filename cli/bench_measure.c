@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "common/number.h"
 #include "machine.h"
 #include "normal.h"
 #include "passes.h"
@@ -39,10 +40,10 @@ int bench_buffers_create(struct bench_buffers *buffers, uint64_t count)
     buffers->source = machine_floats(count);
     buffers->memory = machine_floats(count);
     buffers->out = machine_floats(count);
-    if (buffers->source == NULL || buffers->memory == NULL || buffers->out == NULL) {
+    if (!buffers->source || !buffers->memory || !buffers->out) {
         bench_buffers_destroy(buffers);
         return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
-                         say_count(count));
+                         com_show_count(count).text);
     }
     normal_fill(buffers->source, (size_t)count, SEED);
     return CLI_OK;
@@ -72,16 +73,14 @@ double bench_now(const struct bench_job *job)
 terse_status bench_layout(uint64_t count, terse_layout **out)
 {
     uint64_t rows = (uint64_t)sqrt((double)count);
-    while (rows > 1 && count % rows != 0) {
+    while (rows > 1 && count % rows != 0)
         rows--;
-    }
     uint64_t dims[2] = {rows, count / (rows == 0 ? 1 : rows)};
     terse_status status = terse_layout_create(out);
     if (status == TERSE_OK) {
         status = terse_layout_add(*out, "bench", 2, dims);
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             terse_layout_destroy(*out);
-        }
     }
     return status;
 }
@@ -123,20 +122,17 @@ static terse_status find_touched(struct stage *s)
     float *out = s->buffers->out;
     memset(out, 0, count * sizeof *out);
     terse_status status = decode(s);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     size_t found = 0;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         found += out[i] != 0;
-    }
     free(s->touched);
     free(s->values);
     s->touched = malloc((found + 1) * sizeof *s->touched);
     s->values = malloc((found + 1) * sizeof *s->values);
-    if (s->touched == NULL || s->values == NULL) {
+    if (!s->touched || !s->values)
         return TERSE_NO_MEMORY;
-    }
     s->touched_count = 0;
     for (size_t i = 0; i < count; i++) {
         if (out[i] != 0) {
@@ -161,9 +157,8 @@ static terse_status warm_up(struct stage *s)
     do {
         refill(s);
         status = encode(s);
-        if (status == TERSE_OK) {
+        if (status == TERSE_OK)
             status = s->limit->reach == BENCH_WHOLE ? decode(s) : find_touched(s);
-        }
         s->key.step++;
     } while (status == TERSE_OK && s->limit->reach == BENCH_BLOCK && !is_one_run(s));
     s->key.step--;
@@ -213,9 +208,8 @@ static terse_status repeat(struct stage *s, double seconds[CLOCKS])
     double start = bench_now(s->job);
     terse_status status = encode(s);
     seconds[ENCODE] = bench_now(s->job) - start;
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     pass_write(s->buffers->out, (size_t)s->job->count, s->job->threads);
     start = bench_now(s->job);
     status = decode(s);
@@ -230,12 +224,10 @@ static terse_status repeat_all(struct stage *s)
            (s->repetitions < LEAST_REPETITIONS || machine_seconds() < end)) {
         double seconds[CLOCKS] = {0};
         terse_status status = repeat(s, seconds);
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return status;
-        }
-        for (int i = 0; i < CLOCKS; i++) {
+        for (int i = 0; i < CLOCKS; i++)
             s->samples[i][s->repetitions] = seconds[i];
-        }
         s->repetitions++;
     }
     return TERSE_OK;
@@ -268,9 +260,8 @@ static void fill_row(const struct stage *s, struct bench_row *row)
     row->read = summary(s, READ);
     row->write = summary(s, WRITE);
     row->update = summary(s, UPDATE);
-    for (uint32_t pass = 0; pass < s->passes; pass++) {
+    for (uint32_t pass = 0; pass < s->passes; pass++)
         row->payload_len += s->len[pass];
-    }
     double dense = (double)s->job->count * sizeof(float);
     double share = (double)row->payload_len / dense;
     double touch = summary(s, TOUCH).best;
@@ -287,43 +278,39 @@ static terse_status make_stage(struct stage *s, terse_fault *fault)
 {
     terse_layout *layout;
     terse_status status = bench_layout(s->job->count, &layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     terse_codec_options options = {.threads = s->job->threads};
     status = terse_codec_create(s->job->spec, layout, &options, &s->codec, fault);
     terse_layout_destroy(layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     terse_codec_about about;
     terse_codec_describe(s->codec, &about);
     s->passes = about.passes;
     s->limit = bench_limit_of(about.name);
-    if (s->limit == NULL || s->passes > MOST_PASSES) {
+    if (!s->limit || s->passes > MOST_PASSES) {
         snprintf(fault->text, sizeof fault->text, "the table of limits does not know this codec");
         return TERSE_UNSUPPORTED;
     }
     for (uint32_t pass = 0; pass < s->passes; pass++) {
         s->cap[pass] = terse_codec_payload_bound(s->codec, pass);
         s->payload[pass] = malloc(s->cap[pass] + 1);
-        status = s->payload[pass] == NULL ? TERSE_NO_MEMORY : status;
+        status = !s->payload[pass] ? TERSE_NO_MEMORY : status;
     }
     for (int i = 0; i < CLOCKS; i++) {
         s->samples[i] = calloc(MOST_REPETITIONS, sizeof(double));
-        status = s->samples[i] == NULL ? TERSE_NO_MEMORY : status;
+        status = !s->samples[i] ? TERSE_NO_MEMORY : status;
     }
     return status;
 }
 
 static void destroy_stage(struct stage *s)
 {
-    for (int i = 0; i < CLOCKS; i++) {
+    for (int i = 0; i < CLOCKS; i++)
         free(s->samples[i]);
-    }
-    for (int pass = 0; pass < MOST_PASSES; pass++) {
+    for (int pass = 0; pass < MOST_PASSES; pass++)
         free(s->payload[pass]);
-    }
     free(s->touched);
     free(s->values);
     terse_codec_destroy(s->codec);
@@ -335,12 +322,10 @@ int bench_measure(const struct bench_buffers *buffers, const struct bench_job *j
     struct stage stage = {.buffers = buffers, .job = job, .key = {.seed = SEED}};
     terse_fault fault = {0};
     terse_status status = make_stage(&stage, &fault);
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         status = warm_up(&stage);
-    }
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         status = repeat_all(&stage);
-    }
     if (status == TERSE_OK) {
         *out = (struct bench_row){.job = *job, .limit = stage.limit};
         snprintf(out->name, sizeof out->name, "%s", stage.limit->codec);
@@ -360,9 +345,8 @@ int bench_select_kernels(const char *kernels)
 {
     terse_fault fault = {0};
     terse_status status = terse_kernel_set_select(kernels, &fault);
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         return CLI_OK;
-    }
     say_error(CLI_USAGE, "kernels '%s': %s", kernels,
               fault.text[0] != '\0' ? fault.text : terse_status_text(status));
     return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;

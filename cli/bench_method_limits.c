@@ -69,15 +69,13 @@ static const char *changed_option(const char *complete, int index, uint32_t opti
 {
     for (uint32_t i = 0; i < option_count; i++) {
         terse_option option;
-        if (terse_method_option((uint32_t)index, i, &option) != TERSE_OK) {
+        if (terse_method_option((uint32_t)index, i, &option) != TERSE_OK)
             continue;
-        }
         double value = method_spec_value(complete, option.name, 0);
         for (size_t j = 0; j < sizeof deciding / sizeof deciding[0]; j++) {
             int initially_zero = strcmp(option.initial, "0") == 0;
-            if (strcmp(option.name, deciding[j]) == 0 && (value == 0) != initially_zero) {
+            if (strcmp(option.name, deciding[j]) == 0 && (value == 0) != initially_zero)
                 return deciding[j];
-            }
         }
     }
     return method_spec_value(complete, "every", 1) > 1 ? "every" : NULL;
@@ -89,14 +87,13 @@ const struct method_limit *method_limit_of(const char *complete, const char **wh
     terse_method_about about;
     int index = method_index(complete, &about);
     *why = "the table of limits does not know this method";
-    if (index < 0) {
+    if (index < 0)
         return NULL;
-    }
     const char *changed = changed_option(complete, index, about.option_count);
-    if (changed != NULL || strstr(complete, ":combine=") != NULL ||
-        strstr(complete, ":feedback=") != NULL || strstr(complete, ":plain=") != NULL) {
+    if (changed || strstr(complete, ":combine=") || strstr(complete, ":feedback=") ||
+        strstr(complete, ":plain=")) {
         snprintf(reason, sizeof reason, "%s makes other passes of it than the table of limits has",
-                 changed != NULL ? changed : "another stage");
+                 changed ? changed : "another stage");
         *why = reason;
         return NULL;
     }
@@ -104,9 +101,8 @@ const struct method_limit *method_limit_of(const char *complete, const char **wh
     for (size_t i = 0; i < method_limit_count; i++) {
         const struct method_limit *limit = &method_limits[i];
         if (strcmp(limit->method, about.name) == 0 &&
-            (limit->quantized < 0 || limit->quantized == quantized)) {
+            (limit->quantized < 0 || limit->quantized == quantized))
             return limit;
-        }
     }
     return NULL;
 }

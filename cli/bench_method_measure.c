@@ -44,9 +44,8 @@ static void keep_fastest(struct stage *s)
 {
     for (int i = 0; i < TERSE_STAGES; i++) {
         double seconds = 1e-9 * (double)s->report.exchange.nanoseconds[i];
-        if (s->repetitions == 0 || seconds < s->stage_seconds[i]) {
+        if (s->repetitions == 0 || seconds < s->stage_seconds[i])
             s->stage_seconds[i] = seconds;
-        }
     }
 }
 
@@ -69,15 +68,13 @@ static void time_passes(struct stage *s, double seconds[CLOCKS])
     seconds[UPDATE] = bench_now(s->job) - start;
 
     start = bench_now(s->job);
-    if (s->limit->block) {
+    if (s->limit->block)
         pass_move(scratch, s->values, s->touched_count);
-    }
     seconds[MOVE] = bench_now(s->job) - start;
 
     start = bench_now(s->job);
-    if (s->limit->touched) {
+    if (s->limit->touched)
         pass_scatter(scratch, s->touched, s->values, s->touched_count);
-    }
     seconds[TOUCH] = bench_now(s->job) - start;
 }
 
@@ -89,9 +86,8 @@ static terse_status repeat(struct stage *s, terse_fault *fault)
     terse_status status = step(s, fault);
     seconds[STEP] = bench_now(s->job) - start;
     keep_fastest(s);
-    for (int i = 0; i < CLOCKS; i++) {
+    for (int i = 0; i < CLOCKS; i++)
         s->samples[i][s->repetitions] = seconds[i];
-    }
     s->repetitions++;
     return status;
 }
@@ -100,13 +96,11 @@ static terse_status repeat_all(struct stage *s, terse_fault *fault)
 {
     double end = machine_seconds() + s->job->seconds;
     terse_status status = TERSE_OK;
-    for (int i = 0; i < WARM_UPS && status == TERSE_OK; i++) {
+    for (int i = 0; i < WARM_UPS && status == TERSE_OK; i++)
         status = step(s, fault);
-    }
     while (status == TERSE_OK && s->repetitions < MOST_REPETITIONS &&
-           (s->repetitions < LEAST_REPETITIONS || machine_seconds() < end)) {
+           (s->repetitions < LEAST_REPETITIONS || machine_seconds() < end))
         status = repeat(s, fault);
-    }
     return status;
 }
 
@@ -118,15 +112,13 @@ static terse_status choose_touched(struct stage *s, const char *complete)
     double count = (double)s->job->count;
     double share = s->limit->block ? 1 / method_spec_value(complete, "ratio", 1)
                                    : method_spec_value(complete, "keep", 0);
-    if (!s->limit->block && !s->limit->touched) {
+    if (!s->limit->block && !s->limit->touched)
         return TERSE_OK;
-    }
     s->touched_count = (size_t)fmax(1, floor(share * count));
     s->touched = malloc(s->touched_count * sizeof *s->touched);
     s->values = machine_floats(s->touched_count);
-    if (s->touched == NULL || s->values == NULL) {
+    if (!s->touched || !s->values)
         return TERSE_NO_MEMORY;
-    }
     struct random random = {SEED};
     double gap = count / (double)s->touched_count;
     for (size_t i = 0; i < s->touched_count; i++) {
@@ -140,21 +132,19 @@ static terse_status make_stage(struct stage *s, terse_fault *fault)
 {
     terse_layout *layout;
     terse_status status = bench_layout(s->job->count, &layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     terse_method_options options = {
         .size = sizeof options, .seed = SEED, .steps = STEPS, .threads = s->job->threads};
     normal_fill(s->buffers->weights, (size_t)s->job->count, SEED + 1);
     status = terse_method_create_all(s->job->spec, 1, layout, &s->buffers->weights, &options,
                                      &s->method, fault);
     terse_layout_destroy(layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     const char *why;
     s->limit = method_limit_of(terse_method_spec(s->method), &why);
-    if (s->limit == NULL) {
+    if (!s->limit) {
         snprintf(fault->text, sizeof fault->text, "%s", why);
         return TERSE_BAD_SPEC;
     }
@@ -165,9 +155,8 @@ static void fill_row(struct stage *s, struct method_row *row)
 {
     const struct method_limit *limit = s->limit;
     struct bench_time time[CLOCKS];
-    for (int i = 0; i < CLOCKS; i++) {
+    for (int i = 0; i < CLOCKS; i++)
         time[i] = bench_summary(s->samples[i], s->repetitions);
-    }
     const char *complete = terse_method_spec(s->method);
     snprintf(row->name, sizeof row->name, "%s", limit->method);
     snprintf(row->full, sizeof row->full, "%s", complete);
@@ -194,15 +183,13 @@ int method_measure(const struct method_buffers *buffers, const struct bench_job 
 {
     terse_fault fault = {0};
     struct stage *s = calloc(1, sizeof *s);
-    if (s == NULL) {
+    if (!s)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     s->buffers = buffers;
     s->job = job;
     terse_status status = make_stage(s, &fault);
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         status = repeat_all(s, &fault);
-    }
     if (status == TERSE_OK) {
         *out = (struct method_row){.job = *job, .limit = s->limit};
         fill_row(s, out);

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "machine.h"
 #include "normal.h"
 #include "say.h"
@@ -42,8 +43,9 @@ static void print_heading(void)
 static void print_row(const struct method_row *row)
 {
     printf("%-12s %-7s %3u %11s %7.3g | %9.3f %9.3f %7.2f | %s\n", row->job.spec, row->job.kernels,
-           row->job.threads, say_count(row->job.count), row->payload_bits, 1e3 * row->step.best,
-           1e3 * row->limit_seconds, row->step.best / row->limit_seconds, row->limit->text);
+           row->job.threads, com_show_count(row->job.count).text, row->payload_bits,
+           1e3 * row->step.best, 1e3 * row->limit_seconds, row->step.best / row->limit_seconds,
+           row->limit->text);
     fflush(stdout);
 }
 
@@ -55,9 +57,8 @@ static const struct method_row *row_beside(const struct report *report, const ch
         const struct method_row *row = &report->rows[i];
         if (strcmp(row->job.spec, name) == 0 && row->job.count == like->job.count &&
             row->job.threads == like->job.threads &&
-            strcmp(row->job.kernels, like->job.kernels) == 0) {
+            strcmp(row->job.kernels, like->job.kernels) == 0)
             return row;
-        }
     }
     return NULL;
 }
@@ -67,10 +68,10 @@ static void print_legend(const struct report *report)
     for (size_t i = 0; i < report->row_count; i++) {
         const struct method_row *row = &report->rows[i];
         const struct method_row *plain = row_beside(report, "topk", row);
-        if (strcmp(row->job.spec, "regtopk") == 0 && plain != NULL) {
+        if (strcmp(row->job.spec, "regtopk") == 0 && plain) {
             printf("\nregtopk takes %.3f times the step of topk (%s, %u threads, %s floats).\n",
                    row->step.best / plain->step.best, row->job.kernels, row->job.threads,
-                   say_count(row->job.count));
+                   com_show_count(row->job.count).text);
         }
     }
     fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stages,\n"
@@ -87,54 +88,51 @@ static void print_legend(const struct report *report)
 
 /* ---- as JSON ---- */
 
-static struct json *row_json(const struct report *report, const struct method_row *row)
+static com_json *row_json(const struct report *report, const struct method_row *row)
 {
-    struct json *object = json_object();
-    json_put_text(object, "method", row->job.spec);
-    json_put_text(object, "name", row->name);
-    json_put_text(object, "spec", row->full);
-    json_put_text(object, "kernels", row->job.kernels);
-    json_put_u64(object, "threads", row->job.threads);
-    json_put_u64(object, "count", row->job.count);
-    json_put_u64(object, "workers", 1);
-    json_put_u64(object, "repetitions", row->repetitions);
-    json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
-    json_put_real(object, "payload_bits", row->payload_bits);
-    json_put_real(object, "step_seconds", row->step.best);
-    json_put_real(object, "step_median_seconds", row->step.median);
-    json_put_real(object, "step_over_limit", row->step.best / row->limit_seconds);
-    json_put_text(object, "limit", row->limit->text);
-    json_put_real(object, "limit_seconds", row->limit_seconds);
-    json_put_real(object, "read_seconds", row->read.best);
-    json_put_real(object, "write_seconds", row->write.best);
-    json_put_real(object, "update_seconds", row->update.best);
-    struct json *stages = json_object();
-    for (int i = 0; i < TERSE_STAGES; i++) {
-        json_put_real(stages, stage_names[i], row->stage_seconds[i]);
-    }
-    json_put(object, "stage_seconds", stages);
+    com_json *object = com_json_object();
+    com_json_put_text(object, "method", row->job.spec);
+    com_json_put_text(object, "name", row->name);
+    com_json_put_text(object, "spec", row->full);
+    com_json_put_text(object, "kernels", row->job.kernels);
+    com_json_put_u64(object, "threads", row->job.threads);
+    com_json_put_u64(object, "count", row->job.count);
+    com_json_put_u64(object, "workers", 1);
+    com_json_put_u64(object, "repetitions", row->repetitions);
+    com_json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
+    com_json_put_real(object, "payload_bits", row->payload_bits);
+    com_json_put_real(object, "step_seconds", row->step.best);
+    com_json_put_real(object, "step_median_seconds", row->step.median);
+    com_json_put_real(object, "step_over_limit", row->step.best / row->limit_seconds);
+    com_json_put_text(object, "limit", row->limit->text);
+    com_json_put_real(object, "limit_seconds", row->limit_seconds);
+    com_json_put_real(object, "read_seconds", row->read.best);
+    com_json_put_real(object, "write_seconds", row->write.best);
+    com_json_put_real(object, "update_seconds", row->update.best);
+    com_json *stages = com_json_object();
+    for (int i = 0; i < TERSE_STAGES; i++)
+        com_json_put_real(stages, stage_names[i], row->stage_seconds[i]);
+    com_json_put(object, "stage_seconds", stages);
     const struct method_row *plain = row_beside(report, "topk", row);
-    if (strcmp(row->name, "regtopk") == 0 && plain != NULL) {
-        json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
-    }
+    if (strcmp(row->name, "regtopk") == 0 && plain)
+        com_json_put_real(object, "step_over_topk", row->step.best / plain->step.best);
     return object;
 }
 
-static void print_json(const struct report *report)
+static int print_json(const struct report *report)
 {
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
-    struct json *top = json_object();
-    json_put_text(top, "version", terse_version());
-    json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "cpu", cpu);
-    json_put_real(top, "cpu_share", report->cpu_share);
-    struct json *rows = json_array();
-    for (size_t i = 0; i < report->row_count; i++) {
-        json_append(rows, row_json(report, &report->rows[i]));
-    }
-    json_put(top, "rows", rows);
-    json_print(top);
+    com_json *top = com_json_object();
+    com_json_put_text(top, "version", terse_version());
+    com_json_put_text(top, "build", terse_build_options());
+    com_json_put_text(top, "cpu", cpu);
+    com_json_put_real(top, "cpu_share", report->cpu_share);
+    com_json *rows = com_json_array();
+    for (size_t i = 0; i < report->row_count; i++)
+        com_json_append(rows, row_json(report, &report->rows[i]));
+    com_json_put(top, "rows", rows);
+    return say_json(top);
 }
 
 /* ---- measuring ---- */
@@ -151,9 +149,8 @@ static int measure_methods(const struct bench_request *request,
         code = method_measure(buffers, job, row);
         bench_progress_done();
         report->row_count += code == CLI_OK;
-        if (code == CLI_OK && !request->as_json) {
+        if (code == CLI_OK && !request->as_json)
             print_row(row);
-        }
     }
     return code;
 }
@@ -176,9 +173,8 @@ static int measure_all(const struct bench_request *request, const struct method_
     int code = CLI_OK;
     double start = machine_seconds();
     double cpu_start = machine_cpu_seconds();
-    if (!request->as_json) {
+    if (!request->as_json)
         print_heading();
-    }
     for (size_t n = 0; n < request->count_count && code == CLI_OK; n++) {
         struct bench_job job = {.count = request->counts[n],
                                 .seconds = request->seconds,
@@ -198,9 +194,9 @@ static int create_buffers(struct method_buffers *buffers, uint64_t count)
     buffers->gradient = machine_floats(gradient);
     buffers->weights = machine_floats(count);
     buffers->scratch = machine_floats(count);
-    if (buffers->gradient == NULL || buffers->weights == NULL || buffers->scratch == NULL) {
+    if (!buffers->gradient || !buffers->weights || !buffers->scratch) {
         return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
-                         say_count(count));
+                         com_show_count(count).text);
     }
     normal_fill(buffers->gradient, (size_t)gradient, 1);
     return CLI_OK;
@@ -211,13 +207,11 @@ static void name_all(struct bench_request *request)
 {
     terse_method_about about;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
-        if (request->items.count + 2 > LONGEST_LIST) {
+        if (request->items.count + 2 > LONGEST_LIST)
             return;
-        }
         request->items.items[request->items.count++] = about.name;
-        if (strcmp(about.name, "qadam") == 0) {
+        if (strcmp(about.name, "qadam") == 0)
             request->items.items[request->items.count++] = "qadam:kx=0";
-        }
     }
 }
 
@@ -227,18 +221,15 @@ static int measure_and_print(const struct bench_request *request,
     size_t most = request->count_count * request->kernels.count * request->threads_count *
                   request->items.count;
     struct report report = {.rows = calloc(most, sizeof *report.rows)};
-    if (report.rows == NULL) {
+    if (!report.rows)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     int code = measure_all(request, buffers, &report);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         bench_note_busy(report.cpu_share);
-    }
-    if (code == CLI_OK && request->as_json) {
-        print_json(&report);
-    } else if (code == CLI_OK) {
+    if (code == CLI_OK && request->as_json)
+        code = print_json(&report);
+    else if (code == CLI_OK)
         print_legend(&report);
-    }
     free(report.rows);
     return code;
 }
@@ -247,19 +238,15 @@ int bench_methods(struct bench_request *request)
 {
     uint64_t largest;
     struct method_buffers buffers = {0};
-    if (request->items.count == 0) {
+    if (request->items.count == 0)
         name_all(request);
-    }
     int code = bench_request_kernels(request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = bench_request_fit(request, &largest);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = create_buffers(&buffers, largest);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = measure_and_print(request, &buffers);
-    }
     free(buffers.gradient);
     free(buffers.weights);
     free(buffers.scratch);

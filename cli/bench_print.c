@@ -3,7 +3,8 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "say.h"
 
 static double gb_per_second(const struct bench_row *row, double seconds)
@@ -27,15 +28,14 @@ void bench_progress(const struct bench_job *job)
 {
     if (isatty(STDERR_FILENO)) {
         fprintf(stderr, "\r\033[K%s, %s, %s floats, %u threads\r", job->spec, job->kernels,
-                say_count(job->count), job->threads);
+                com_show_count(job->count).text, job->threads);
     }
 }
 
 void bench_progress_done(void)
 {
-    if (isatty(STDERR_FILENO)) {
+    if (isatty(STDERR_FILENO))
         fputs("\r\033[K", stderr);
-    }
 }
 
 void bench_print_heading(void)
@@ -50,8 +50,8 @@ void bench_print_row(const struct bench_row *row)
 {
     printf(
         "%-20s %-7s %3u %11s %9s | %9.3f %6.2f %7.2f  %-13s | %9.3f %6.2f %7.2f  %-21s | %6.2f\n",
-        row->job.spec, row->job.kernels, row->job.threads, say_count(row->job.count),
-        say_bytes((double)row->payload_len), 1e3 * row->encode.best,
+        row->job.spec, row->job.kernels, row->job.threads, com_show_count(row->job.count).text,
+        com_show_bytes((double)row->payload_len).text, 1e3 * row->encode.best,
         gb_per_second(row, row->encode.best), row->encode.best / row->encode_limit,
         row->limit->encode, 1e3 * row->decode.best, gb_per_second(row, row->decode.best),
         row->decode.best / row->decode_limit, row->limit->decode,
@@ -73,16 +73,15 @@ void bench_print_scaling(const struct bench_row *rows, size_t row_count)
         for (size_t j = 0; j < row_count; j++) {
             const struct bench_row *one = &rows[i];
             const struct bench_row *more = &rows[j];
-            if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more)) {
+            if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more))
                 continue;
-            }
             if (!heading++) {
                 printf("\n%s%-20s %-7s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
                        "times faster", "kernels", "floats", "reading alone", "encode", "decode",
                        say_plain(stdout));
             }
             printf("%-20s %-7s %11s  1 to %-2u  %-19.2f %7.2f %7.2f\n", one->job.spec,
-                   one->job.kernels, say_count(one->job.count), more->job.threads,
+                   one->job.kernels, com_show_count(one->job.count).text, more->job.threads,
                    one->read.best / more->read.best, one->encode.best / more->encode.best,
                    one->decode.best / more->decode.best);
         }
@@ -99,57 +98,55 @@ void bench_print_legend(void)
           "Times are wall clock; for one thread alone and a million floats or more, CPU time.\n",
           stdout);
     printf("Encoding takes what it says out of the error memory for:");
-    for (size_t i = 0; i < bench_limit_count; i++) {
-        if (bench_limits[i].takes) {
+    for (size_t i = 0; i < bench_limit_count; i++)
+        if (bench_limits[i].takes)
             printf(" %s", bench_limits[i].codec);
-        }
-    }
     printf(".\n");
 }
 
-struct json *bench_row_json(const struct bench_row *row)
+com_json *bench_row_json(const struct bench_row *row)
 {
-    struct json *object = json_object();
-    json_put_text(object, "codec", row->job.spec);
-    json_put_text(object, "name", row->name);
-    json_put_text(object, "spec", row->full);
-    json_put_text(object, "kernels", row->job.kernels);
-    json_put_u64(object, "threads", row->job.threads);
-    json_put_u64(object, "count", row->job.count);
-    json_put_u64(object, "payload_bytes", row->payload_len);
-    json_put_u64(object, "repetitions", row->repetitions);
-    json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
-    json_put_text(object, "encode_call", row->limit->takes ? "encode_take" : "encode");
-    json_put_real(object, "encode_seconds", row->encode.best);
-    json_put_real(object, "decode_seconds", row->decode.best);
+    com_json *object = com_json_object();
+    com_json_put_text(object, "codec", row->job.spec);
+    com_json_put_text(object, "name", row->name);
+    com_json_put_text(object, "spec", row->full);
+    com_json_put_text(object, "kernels", row->job.kernels);
+    com_json_put_u64(object, "threads", row->job.threads);
+    com_json_put_u64(object, "count", row->job.count);
+    com_json_put_u64(object, "payload_bytes", row->payload_len);
+    com_json_put_u64(object, "repetitions", row->repetitions);
+    com_json_put_text(object, "clock", bench_uses_cpu_clock(&row->job) ? "cpu" : "wall");
+    com_json_put_text(object, "encode_call", row->limit->takes ? "encode_take" : "encode");
+    com_json_put_real(object, "encode_seconds", row->encode.best);
+    com_json_put_real(object, "decode_seconds", row->decode.best);
     if (row->encode.median > 0) {
-        json_put_real(object, "encode_median_seconds", row->encode.median);
-        json_put_real(object, "decode_median_seconds", row->decode.median);
+        com_json_put_real(object, "encode_median_seconds", row->encode.median);
+        com_json_put_real(object, "decode_median_seconds", row->decode.median);
     }
-    json_put_real(object, "encode_gbps", gb_per_second(row, row->encode.best));
-    json_put_real(object, "decode_gbps", gb_per_second(row, row->decode.best));
-    json_put_text(object, "encode_limit", row->limit->encode);
-    json_put_text(object, "decode_limit", row->limit->decode);
-    json_put_real(object, "encode_limit_seconds", row->encode_limit);
-    json_put_real(object, "decode_limit_seconds", row->decode_limit);
-    json_put_real(object, "encode_over_limit", row->encode.best / row->encode_limit);
-    json_put_real(object, "decode_over_limit", row->decode.best / row->decode_limit);
-    json_put_real(object, "read_seconds", row->read.best);
-    json_put_real(object, "write_seconds", row->write.best);
-    json_put_real(object, "update_seconds", row->update.best);
-    json_put_real(object, "read_gbps", gb_per_second(row, row->read.best));
+    com_json_put_real(object, "encode_gbps", gb_per_second(row, row->encode.best));
+    com_json_put_real(object, "decode_gbps", gb_per_second(row, row->decode.best));
+    com_json_put_text(object, "encode_limit", row->limit->encode);
+    com_json_put_text(object, "decode_limit", row->limit->decode);
+    com_json_put_real(object, "encode_limit_seconds", row->encode_limit);
+    com_json_put_real(object, "decode_limit_seconds", row->decode_limit);
+    com_json_put_real(object, "encode_over_limit", row->encode.best / row->encode_limit);
+    com_json_put_real(object, "decode_over_limit", row->decode.best / row->decode_limit);
+    com_json_put_real(object, "read_seconds", row->read.best);
+    com_json_put_real(object, "write_seconds", row->write.best);
+    com_json_put_real(object, "update_seconds", row->update.best);
+    com_json_put_real(object, "read_gbps", gb_per_second(row, row->read.best));
     return object;
 }
 
-struct json *bench_limits_json(void)
+com_json *bench_limits_json(void)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     for (size_t i = 0; i < bench_limit_count; i++) {
-        struct json *object = json_object();
-        json_put_text(object, "codec", bench_limits[i].codec);
-        json_put_text(object, "encode", bench_limits[i].encode);
-        json_put_text(object, "decode", bench_limits[i].decode);
-        json_append(list, object);
+        com_json *object = com_json_object();
+        com_json_put_text(object, "codec", bench_limits[i].codec);
+        com_json_put_text(object, "encode", bench_limits[i].encode);
+        com_json_put_text(object, "decode", bench_limits[i].decode);
+        com_json_append(list, object);
     }
     return list;
 }

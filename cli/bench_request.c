@@ -5,8 +5,8 @@
 
 #include <terse/terse.h>
 
+#include "common/number.h"
 #include "machine.h"
-#include "option.h"
 #include "say.h"
 
 static const char *const default_codecs[] = {
@@ -37,9 +37,8 @@ const struct bench_kind bench_codecs_kind = {
 
 static int list_add(struct list *list, const char *item)
 {
-    if (list->count == LONGEST_LIST) {
+    if (list->count == LONGEST_LIST)
         return say_usage("bench", "at most %d values for an option", LONGEST_LIST);
-    }
     list->items[list->count++] = item;
     return CLI_OK;
 }
@@ -47,7 +46,7 @@ static int list_add(struct list *list, const char *item)
 static int number_add(uint64_t *numbers, size_t *count, const char *option, const char *text,
                       uint64_t low, uint64_t high)
 {
-    if (*count == LONGEST_LIST || !option_count(text, low, high, &numbers[*count])) {
+    if (*count == LONGEST_LIST || !com_parse_count(text, low, high, &numbers[*count])) {
         return say_usage("bench", "--%s: '%s' is not a number from %llu to %llu", option, text,
                          (unsigned long long)low, (unsigned long long)high);
     }
@@ -74,13 +73,12 @@ static int add_values(struct bench_request *request, int letter, char *text)
 {
     int code = CLI_OK;
     char *rest = text;
-    while (code == CLI_OK && rest != NULL) {
+    while (code == CLI_OK && rest) {
         char *comma = letter == 'c' ? NULL : strchr(rest, ',');
-        if (comma != NULL) {
+        if (comma)
             *comma = '\0';
-        }
         code = add_value(request, letter, rest);
-        rest = comma == NULL ? NULL : comma + 1;
+        rest = !comma ? NULL : comma + 1;
     }
     return code;
 }
@@ -96,15 +94,12 @@ static void set_counts(struct bench_request *request, const uint64_t counts[3])
 static void set_defaults(struct bench_request *request, int quick)
 {
     const struct bench_kind *kind = request->kind;
-    if (request->count_count == 0) {
+    if (request->count_count == 0)
         set_counts(request, quick ? kind->quick_counts : kind->counts);
-    }
-    if (request->seconds < 0) {
+    if (request->seconds < 0)
         request->seconds = quick ? 0.1 : 1.5;
-    }
-    if (request->threads_count == 0) {
+    if (request->threads_count == 0)
         request->threads[request->threads_count++] = 1;
-    }
     if (request->items.count == 0 && kind == &bench_codecs_kind) {
         request->items.count = sizeof default_codecs / sizeof default_codecs[0];
         memcpy(request->items.items, default_codecs, sizeof default_codecs);
@@ -133,10 +128,10 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
             code = say_usage("bench", "'%s' belongs to no option", optarg);
         } else if (letter == 1) {
             code = add_values(request, list, optarg);
-        } else if (strchr("cntl", letter) != NULL) {
+        } else if (strchr("cntl", letter)) {
             list = letter;
             code = add_values(request, letter, optarg);
-        } else if (letter == 's' && !option_real(optarg, 0, 3600, &request->seconds)) {
+        } else if (letter == 's' && !com_parse_real(optarg, 0, 3600, &request->seconds)) {
             code = say_usage("bench", "--seconds: '%s' is not a number from 0 to 3600", optarg);
         } else if (letter == 'q') {
             quick = 1;
@@ -146,10 +141,9 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
             say_note("Try 'terse bench --help'.");
             code = CLI_USAGE;
         }
-        list = strchr("sqj", letter) != NULL ? 0 : list;
-        if (code != CLI_OK) {
+        list = strchr("sqj", letter) ? 0 : list;
+        if (code != CLI_OK)
             return code;
-        }
     }
     set_defaults(request, quick);
     return CLI_OK;
@@ -160,20 +154,16 @@ int bench_request_kernels(struct bench_request *request)
     const char *in_use;
     terse_fault fault = {0};
     terse_status status = terse_kernel_set_name(&in_use, &fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return say_status("kernels", status, &fault);
-    }
-    if (request->kernels.count == 0) {
+    if (request->kernels.count == 0)
         return list_add(&request->kernels, in_use);
-    }
     if (request->kernels.count == 1 && strcmp(request->kernels.items[0], "all") == 0) {
         request->kernels.count = 0;
         terse_kernel_set_about about;
-        for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
-            if (about.supported) {
+        for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++)
+            if (about.supported)
                 request->kernels.items[request->kernels.count++] = about.name;
-            }
-        }
     }
     return CLI_OK;
 }
@@ -187,7 +177,8 @@ int bench_request_fit(struct bench_request *request, uint64_t *largest)
         double needed = request->kind->vectors * sizeof(float) * (double)count;
         if (machine_memory() != 0 && needed > 0.8 * (double)machine_memory()) {
             say_note("terse: %s floats are left out: they need %s, this machine has %s",
-                     say_count(count), say_bytes(needed), say_bytes((double)machine_memory()));
+                     com_show_count(count).text, com_show_bytes(needed).text,
+                     com_show_bytes((double)machine_memory()).text);
             continue;
         }
         request->counts[kept++] = count;

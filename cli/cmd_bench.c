@@ -8,7 +8,7 @@
 #include "bench_methods.h"
 #include "bench_request.h"
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
 #include "machine.h"
 #include "say.h"
 
@@ -63,9 +63,8 @@ static int measure_codecs(const struct bench_request *request, const struct benc
         code = bench_measure(buffers, job, row);
         bench_progress_done();
         report->row_count += code == CLI_OK;
-        if (code == CLI_OK && !request->as_json) {
+        if (code == CLI_OK && !request->as_json)
             bench_print_row(row);
-        }
     }
     return code;
 }
@@ -76,9 +75,8 @@ static int measure_frame(const struct bench_request *request, const struct bench
     struct bench_row *row = &report->frames[report->frame_count];
     int code = bench_measure_frame(buffers, job, row);
     report->frame_count += code == CLI_OK;
-    if (code == CLI_OK && !request->as_json) {
+    if (code == CLI_OK && !request->as_json)
         bench_print_row(row);
-    }
     return code;
 }
 
@@ -99,9 +97,8 @@ static int measure_all(const struct bench_request *request, const struct bench_b
     int code = CLI_OK;
     double start = machine_seconds();
     double cpu_start = machine_cpu_seconds();
-    if (!request->as_json) {
+    if (!request->as_json)
         bench_print_heading();
-    }
     for (size_t n = 0; n < request->count_count && code == CLI_OK; n++) {
         struct bench_job job = {.count = request->counts[n],
                                 .seconds = request->seconds,
@@ -117,61 +114,54 @@ static int measure_all(const struct bench_request *request, const struct bench_b
         }
     }
     report->cpu_share = (machine_cpu_seconds() - cpu_start) / (machine_seconds() - start);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         bench_note_busy(report->cpu_share);
-    }
     return code;
 }
 
-static void print_json(const struct report *report)
+static int print_json(const struct report *report)
 {
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
-    struct json *top = json_object();
-    json_put_text(top, "version", terse_version());
-    json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "cpu", cpu);
-    json_put_real(top, "cpu_share", report->cpu_share);
-    json_put(top, "limits", bench_limits_json());
-    struct json *rows = json_array();
-    for (size_t i = 0; i < report->row_count; i++) {
-        json_append(rows, bench_row_json(&report->rows[i]));
-    }
-    json_put(top, "rows", rows);
-    struct json *frames = json_array();
-    for (size_t i = 0; i < report->frame_count; i++) {
-        json_append(frames, bench_row_json(&report->frames[i]));
-    }
-    json_put(top, "frame", frames);
-    json_print(top);
+    com_json *top = com_json_object();
+    com_json_put_text(top, "version", terse_version());
+    com_json_put_text(top, "build", terse_build_options());
+    com_json_put_text(top, "cpu", cpu);
+    com_json_put_real(top, "cpu_share", report->cpu_share);
+    com_json_put(top, "limits", bench_limits_json());
+    com_json *rows = com_json_array();
+    for (size_t i = 0; i < report->row_count; i++)
+        com_json_append(rows, bench_row_json(&report->rows[i]));
+    com_json_put(top, "rows", rows);
+    com_json *frames = com_json_array();
+    for (size_t i = 0; i < report->frame_count; i++)
+        com_json_append(frames, bench_row_json(&report->frames[i]));
+    com_json_put(top, "frame", frames);
+    return say_json(top);
 }
 
 static int bench_codecs(struct bench_request *request)
 {
     uint64_t largest;
     int code = bench_request_kernels(request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = bench_request_fit(request, &largest);
-    }
     struct bench_buffers buffers = {0};
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = bench_buffers_create(&buffers, largest);
-    }
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     size_t most = request->count_count * request->kernels.count * request->threads_count *
                   request->items.count;
     struct report report = {0};
     report.rows = calloc(most, sizeof *report.rows);
     report.frames = calloc(request->count_count, sizeof *report.frames);
-    if (report.rows == NULL || report.frames == NULL) {
+    if (!report.rows || !report.frames)
         code = say_error(CLI_MACHINE, "out of memory");
-    } else {
+    else
         code = measure_all(request, &buffers, &report);
-    }
     if (code == CLI_OK && request->as_json) {
-        print_json(&report);
+        code = print_json(&report);
     } else if (code == CLI_OK) {
         bench_print_scaling(report.rows, report.row_count);
         bench_print_legend();
@@ -193,8 +183,7 @@ static int run(int argc, char **argv)
     struct bench_request request = {.kind = codecs ? &bench_codecs_kind : &bench_methods_kind};
     argv[1] = argv[0];
     int code = bench_request_read(&request, argc - 1, argv + 1);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     return codecs ? bench_codecs(&request) : bench_methods(&request);
 }

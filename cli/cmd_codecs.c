@@ -5,7 +5,7 @@
 #include <terse/terse.h>
 
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
 #include "say.h"
 #include "table.h"
 
@@ -48,11 +48,9 @@ static void join_traits(uint32_t bits, char *out, size_t cap)
 {
     size_t at = 0;
     out[0] = '\0';
-    for (size_t i = 0; i < TRAIT_COUNT && at < cap; i++) {
-        if (bits & traits[i].bit) {
+    for (size_t i = 0; i < TRAIT_COUNT && at < cap; i++)
+        if (bits & traits[i].bit)
             at += (size_t)snprintf(out + at, cap - at, "%s%s", at == 0 ? "" : " ", traits[i].name);
-        }
-    }
 }
 
 /* A codec of this spec and its payload bits per element, all passes, for the sample tensor. */
@@ -61,55 +59,49 @@ static terse_status sample(const char *spec, terse_codec **codec, double *bits, 
     static const uint64_t dims[2] = {SAMPLE_ROWS, SAMPLE_COLS};
     terse_layout *layout;
     terse_status status = terse_layout_create(&layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     status = terse_layout_add(layout, "sample", 2, dims);
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         status = terse_codec_create(spec, layout, NULL, codec, fault);
-    }
     terse_layout_destroy(layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     terse_codec_about about;
     terse_codec_describe(*codec, &about);
     double bytes = 0;
-    for (uint32_t pass = 0; pass < about.passes; pass++) {
+    for (uint32_t pass = 0; pass < about.passes; pass++)
         bytes += (double)terse_codec_payload_bound(*codec, pass);
-    }
     *bits = 8 * bytes / (SAMPLE_ROWS * SAMPLE_COLS);
     return TERSE_OK;
 }
 
-static struct json *to_json(const terse_codec *codec, double bits)
+static com_json *to_json(const terse_codec *codec, double bits)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    struct json *object = json_object();
-    json_put_text(object, "name", about.name);
-    json_put_u64(object, "wire_id", about.wire_id);
-    json_put_text(object, "summary", about.summary);
-    json_put_u64(object, "passes", about.passes);
-    json_put_text(object, "spec", terse_codec_spec(codec));
-    json_put_real(object, "bits_per_element", bits);
-    struct json *names = json_array();
-    for (size_t i = 0; i < TRAIT_COUNT; i++) {
-        if (about.traits & traits[i].bit) {
-            json_append_text(names, traits[i].name);
-        }
-    }
-    json_put(object, "traits", names);
-    struct json *options = json_array();
+    com_json *object = com_json_object();
+    com_json_put_text(object, "name", about.name);
+    com_json_put_u64(object, "wire_id", about.wire_id);
+    com_json_put_text(object, "summary", about.summary);
+    com_json_put_u64(object, "passes", about.passes);
+    com_json_put_text(object, "spec", terse_codec_spec(codec));
+    com_json_put_real(object, "bits_per_element", bits);
+    com_json *names = com_json_array();
+    for (size_t i = 0; i < TRAIT_COUNT; i++)
+        if (about.traits & traits[i].bit)
+            com_json_append_text(names, traits[i].name);
+    com_json_put(object, "traits", names);
+    com_json *options = com_json_array();
     for (uint32_t i = 0; i < about.option_count; i++) {
-        struct json *option = json_object();
-        json_put_text(option, "name", about.options[i].name);
-        json_put_text(option, "range", about.options[i].range);
-        json_put_text(option, "default", about.options[i].initial);
-        json_put_text(option, "help", about.options[i].help);
-        json_append(options, option);
+        com_json *option = com_json_object();
+        com_json_put_text(option, "name", about.options[i].name);
+        com_json_put_text(option, "range", about.options[i].range);
+        com_json_put_text(option, "default", about.options[i].initial);
+        com_json_put_text(option, "help", about.options[i].help);
+        com_json_append(options, option);
     }
-    json_put(object, "options", options);
+    com_json_put(object, "options", options);
     return object;
 }
 
@@ -125,9 +117,9 @@ static int print_one(const char *spec, int as_json)
         return say_status(subject, status, &fault);
     }
     if (as_json) {
-        json_print(to_json(codec, bits));
+        const int code = say_json(to_json(codec, bits));
         terse_codec_destroy(codec);
-        return CLI_OK;
+        return code;
     }
     terse_codec_about about;
     terse_codec_describe(codec, &about);
@@ -136,11 +128,9 @@ static int print_one(const char *spec, int as_json)
     printf("  passes            %u\n", about.passes);
     printf("  complete spec     %s\n", terse_codec_spec(codec));
     printf("  bits per element  %.3g (one tensor of %d x %d)\n", bits, SAMPLE_ROWS, SAMPLE_COLS);
-    for (size_t i = 0; i < TRAIT_COUNT; i++) {
-        if (about.traits & traits[i].bit) {
+    for (size_t i = 0; i < TRAIT_COUNT; i++)
+        if (about.traits & traits[i].bit)
             printf("  %-17s %s\n", traits[i].name, traits[i].meaning);
-        }
-    }
     int code = CLI_OK;
     if (about.option_count > 0) {
         putchar('\n');
@@ -175,33 +165,29 @@ static void table_row(struct table *table, const terse_codec_about *about, doubl
 
 static int print_all(int as_json)
 {
-    struct json *list = as_json ? json_array() : NULL;
+    com_json *list = as_json ? com_json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lrrrll");
     static const char *const headings[] = {"name", "id", "bits", "passes", "summary", "traits"};
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 6; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_codec_about about;
     for (uint32_t i = 0; terse_codec_list(i, &about) == TERSE_OK; i++) {
         terse_codec *codec;
         double bits;
         terse_fault fault = {0};
         terse_status status = sample(about.name, &codec, &bits, &fault);
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return say_status(about.name, status, &fault);
-        }
-        if (as_json) {
-            json_append(list, to_json(codec, bits));
-        } else {
+        if (as_json)
+            com_json_append(list, to_json(codec, bits));
+        else
             table_row(table, &about, bits);
-        }
         terse_codec_destroy(codec);
     }
     if (as_json) {
-        struct json *top = json_object();
-        json_put(top, "codecs", list);
-        json_print(top);
-        return CLI_OK;
+        com_json *top = com_json_object();
+        com_json_put(top, "codecs", list);
+        return say_json(top);
     }
     int code = table_print(table, 0);
     printf("\nbits: per element, with default options, one tensor of %d x %d\n"
@@ -221,8 +207,7 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (argc - optind > 1) {
+    if (argc - optind > 1)
         return say_usage("codecs", "one codec at a time");
-    }
     return optind < argc ? print_one(argv[optind], as_json) : print_all(as_json);
 }

@@ -4,14 +4,16 @@
 #include <string.h>
 
 #include "command.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "common/launcher.h"
+#include "common/number.h"
 #include "compare_member.h"
-#include "json.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/report.h"
 #include "say.h"
 #include "table.h"
-#include "train/files/file.h"
 #include "train_progress.h"
 
 static int run(int argc, char **argv);
@@ -25,16 +27,10 @@ const struct command cmd_compare = {
         "Trains with each method on the same data, order and seed, prints one table and writes\n"
         "one page. It goes on where it stopped, and a member that has finished is not run\n"
         "again.\n\n"
-        "Options\n"
-        "  --methods LIST       specs, separated by ';'\n"
-        "  --seeds N            N runs of each, seeds Z, Z+1, ...; the table shows the spread\n"
-        "  --lr X               learning rate of methods whose spec has none\n" TRAIN_OPTIONS_HELP
-        "  --out DIR            a folder per member, and report.html; default runs/compare\n"
-        "  --checkpoint-every K steps; default at the end of a member\n"
-        "  --live PORT          watch it at http://127.0.0.1:PORT/\n"
-        "  --json               print JSON\n"
-        "  --ascii              draw without Unicode\n"
-        "  -q, --quiet          no progress\n\n"
+        "Options\n",
+    .options = compare_request_help,
+    .notes =
+        "\n"
         "With --target A the table also tells the seconds and bytes to reach it. A member whose\n"
         "loss is not finite is listed as diverged, and the others go on. Stopped by a\n"
         "signal it keeps what it has and ends with exit code 1: the same command goes on.\n\n"
@@ -93,7 +89,7 @@ static void print_row(struct table *table, const struct train_request *request,
         table_cell(table, "-");
     else
         table_cell(table, "%.4f", sum.loss);
-    table_cell(table, "%s", say_bytes(sum.bytes));
+    table_cell(table, "%s", com_show_bytes(sum.bytes).text);
     if (sum.smaller > 0)
         table_cell(table, "%.1f", sum.smaller);
     else
@@ -103,7 +99,7 @@ static void print_row(struct table *table, const struct train_request *request,
         return;
     if (isfinite(sum.seconds_to_target)) {
         table_cell(table, "%.1f", sum.seconds_to_target);
-        table_cell(table, "%s", say_bytes(sum.bytes_to_target));
+        table_cell(table, "%s", com_show_bytes(sum.bytes_to_target).text);
     } else {
         table_cell(table, "-");
         table_cell(table, "-");
@@ -135,29 +131,28 @@ static int print_table(const struct train_request *request, const struct member 
 static int print_json(const struct train_request *request, const struct member *members,
                       size_t count)
 {
-    struct json *const object = json_object();
-    struct json *const list = json_array();
+    com_json *const object = com_json_object();
+    com_json *const list = com_json_array();
     for (size_t i = 0; i < count; i++) {
         const struct outcome *const one = &members[i].outcome;
-        struct json *const item = json_object();
-        json_put_text(item, "method", members[i].method);
-        json_put_text(item, "folder", members[i].folder);
-        json_put_u64(item, "seed", members[i].seed);
-        json_put_text(item, "status", one->diverged ? "diverged" : "finished");
-        json_put_real(item, "accuracy", one->accuracy);
-        json_put_real(item, "loss", one->loss);
-        json_put_real(item, "bytes_per_step", one->bytes_per_step);
-        json_put_real(item, "compression_ratio", one->compression_ratio);
-        json_put_real(item, "seconds", one->seconds);
-        json_put_real(item, "seconds_to_target", one->seconds_to_target);
-        json_put_real(item, "bytes_to_target", one->bytes_to_target);
-        json_append(list, item);
+        com_json *const item = com_json_object();
+        com_json_put_text(item, "method", members[i].method);
+        com_json_put_text(item, "folder", members[i].folder);
+        com_json_put_u64(item, "seed", members[i].seed);
+        com_json_put_text(item, "status", one->diverged ? "diverged" : "finished");
+        com_json_put_real(item, "accuracy", one->accuracy);
+        com_json_put_real(item, "loss", one->loss);
+        com_json_put_real(item, "bytes_per_step", one->bytes_per_step);
+        com_json_put_real(item, "compression_ratio", one->compression_ratio);
+        com_json_put_real(item, "seconds", one->seconds);
+        com_json_put_real(item, "seconds_to_target", one->seconds_to_target);
+        com_json_put_real(item, "bytes_to_target", one->bytes_to_target);
+        com_json_append(list, item);
     }
-    json_put_text(object, "model", request->settings.model);
-    json_put_text(object, "data", request->settings.data);
-    json_put(object, "members", list);
-    json_print(object);
-    return CLI_OK;
+    com_json_put_text(object, "model", request->settings.model);
+    com_json_put_text(object, "data", request->settings.data);
+    com_json_put(object, "members", list);
+    return say_json(object);
 }
 
 /* ---- the page and the picture ---- */
@@ -194,7 +189,7 @@ static int write_page(const struct train_request *request, const struct member *
     (void)snprintf(path, sizeof path, "%s/report.html", request->settings.out);
     if (!runs || rep_page_make(runs, read, NULL, 0, &html, &len) != TERSE_OK)
         code = say_error(CLI_MACHINE, "compare: out of memory");
-    else if (trn_file_write(path, html, len, &fault) != TERSE_OK)
+    else if (com_file_write(path, html, len, &fault) != TERSE_OK)
         code = say_error(CLI_MACHINE, "compare: %s", fault.text);
     if (code == CLI_OK && !request->quiet)
         say_note("page: %s", path);
@@ -215,7 +210,7 @@ static int compare(struct train_request *request, int speaks)
     int code = members_make(request, &members, &methods);
     const size_t count = methods * request->seeds;
     if (!speaks)
-        request->live_port = -1;
+        request->live_port = TRAIN_NOT_LIVE;
     if (code == CLI_OK)
         code = progress_start(request, &progress);
     for (size_t i = 0; i < count && code == CLI_OK; i++)
@@ -237,12 +232,10 @@ static int run(int argc, char **argv)
 {
     struct train_request request;
     terse_fault fault = {.rank = -1};
-    const int launched = ranks_launched();
+    const int launched = com_launched() > 0;
     int code = train_request_read(argc, argv, 1, &request);
     if (code != CLI_OK)
         return code;
-    if (!request.settings.out)
-        request.settings.out = "runs/compare";
     if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
         return say_error(CLI_REFUSED, "compare: %s", fault.text);
     code = train_request_complete(&request);
@@ -251,6 +244,7 @@ static int run(int argc, char **argv)
         code = compare(&request, !launched || terse_group_rank(request.settings.group) == 0);
     if (launched && code == CLI_OK)
         terse_group_destroy(request.settings.group);
+    train_request_free(&request);
     ranks_stop(code);
     return code;
 }

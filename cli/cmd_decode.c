@@ -4,11 +4,11 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "file.h"
 #include "frames.h"
 #include "machine.h"
 #include "npy.h"
-#include "option.h"
 #include "say.h"
 
 static int run(int argc, char **argv);
@@ -44,7 +44,7 @@ static int read_request(int argc, char **argv, struct request *request)
         if (letter == 'o') {
             request->output = optarg;
         } else if (letter == 't') {
-            if (!option_u64(optarg, 1, 1024, &threads)) {
+            if (!com_parse_u64(optarg, 1, 1024, &threads)) {
                 return say_usage("decode", "--threads: '%s' is not a number from 1 to 1024",
                                  optarg);
             }
@@ -59,7 +59,7 @@ static int read_request(int argc, char **argv, struct request *request)
                          argc == optind ? "a file of frames is missing" : "one file at a time");
     }
     request->input = argv[optind];
-    return request->output == NULL ? say_usage("decode", "-o OUT.npy is missing") : CLI_OK;
+    return !request->output ? say_usage("decode", "-o OUT.npy is missing") : CLI_OK;
 }
 
 /* The codec that a file's first frame asks for. */
@@ -67,15 +67,14 @@ static int codec_of(const struct frames *frames, const terse_frame *first,
                     const terse_codec_options *options, terse_codec **codec)
 {
     terse_fault fault = {0};
-    if (first->layout == NULL) {
+    if (!first->layout) {
         return say_error(CLI_REFUSED, "'%s' carries no layout, so its shape is not known",
                          frames->path);
     }
     terse_layout *layout;
     terse_status status = terse_frame_layout(first, &layout, &fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return frames_refuse(frames, status, &fault);
-    }
     int code = machine_has_room("the vector", (double)first->count * sizeof(float));
     if (code == CLI_OK) {
         status = terse_frame_codec(first, layout, options, codec, &fault);
@@ -100,9 +99,8 @@ static int decode_passes(struct frames *frames, const terse_frame *first, terse_
             return say_error(CLI_REFUSED, "'%s' ends after pass %u of %u", frames->path, pass - 1,
                              about.passes);
         }
-        if (pass > 0) {
+        if (pass > 0)
             status = frames_next(frames, &frame, &start, &fault);
-        }
         if (status == TERSE_OK && (frame.pass != pass || !frames_same_vector(first, &frame))) {
             return say_error(CLI_REFUSED,
                              "'%s' is refused: offset %zu: pass %u of step %llu by worker %u, "
@@ -110,15 +108,12 @@ static int decode_passes(struct frames *frames, const terse_frame *first, terse_
                              frames->path, start, frame.pass, (unsigned long long)frame.step,
                              frame.worker, pass, (unsigned long long)first->step, first->worker);
         }
-        if (status == TERSE_OK) {
+        if (status == TERSE_OK)
             status = terse_frame_match(&frame, codec, &fault);
-        }
-        if (status == TERSE_OK) {
+        if (status == TERSE_OK)
             status = frames_decode(frames, &frame, codec, out, &fault);
-        }
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return frames_refuse(frames, status, &fault);
-        }
     }
     if (frames->at != frames->len) {
         return say_error(CLI_REFUSED,
@@ -133,20 +128,16 @@ static int write_vector(const char *path, const terse_layout *layout, const floa
 {
     uint64_t flat = terse_layout_count(layout);
     terse_tensor shape = {.ndim = 1, .dims = &flat};
-    if (terse_layout_tensors(layout) == 1 && terse_layout_tensor(layout, 0, &shape) != TERSE_OK) {
+    if (terse_layout_tensors(layout) == 1 && terse_layout_tensor(layout, 0, &shape) != TERSE_OK)
         return say_error(CLI_MACHINE, "the layout has no tensor 0");
-    }
-    struct output output;
+    struct com_output output;
     int code = output_open(&output, path);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = npy_write(&output, shape.ndim, shape.dims, values);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_finish(&output);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_commit(&output);
-    }
     output_discard(&output);
     return code;
 }
@@ -157,26 +148,22 @@ static int decode_file(struct frames *frames, const struct request *request)
     size_t start;
     terse_fault fault = {0};
     terse_status status = frames_next(frames, &first, &start, &fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return frames_refuse(frames, status, &fault);
-    }
     terse_codec *codec = NULL;
     int code = codec_of(frames, &first, &request->options, &codec);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     const terse_layout *layout = terse_codec_layout(codec);
     float *values = machine_floats(terse_layout_count(layout));
-    if (values == NULL) {
+    if (!values) {
         code = say_error(CLI_MACHINE, "out of memory for %s elements",
-                         say_count(terse_layout_count(layout)));
+                         com_show_count(terse_layout_count(layout)).text);
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = decode_passes(frames, &first, codec, values);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = write_vector(request->output, layout, values);
-    }
     free(values);
     terse_codec_destroy(codec);
     return code;
@@ -187,9 +174,8 @@ static int run(int argc, char **argv)
     struct request request = {0};
     struct frames frames;
     int code = read_request(argc, argv, &request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = frames_open(&frames, request.input);
-    }
     if (code == CLI_OK) {
         code = decode_file(&frames, &request);
         frames_close(&frames);

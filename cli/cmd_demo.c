@@ -7,6 +7,7 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "gradient.h"
 #include "machine.h"
 #include "say.h"
@@ -68,9 +69,8 @@ struct demo {
 
 static void add(float *to, const float *what, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         to[i] += what[i];
-    }
 }
 
 /* |a - b| / |a| */
@@ -106,23 +106,19 @@ static terse_status say_step(const struct demo *demo, terse_codec *codec, unsign
                 ? terse_codec_encode_take(codec, pass, &key, demo->memory, payload, cap, &len)
                 : terse_codec_encode(codec, pass, &key, demo->gradient[step], payload, cap, &len);
         encoding += machine_seconds() - start;
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return status;
-        }
         start = machine_seconds();
         status = terse_codec_decode_add(codec, pass, &key, payload, len, demo->said, NULL);
         decoding += machine_seconds() - start;
-        if (status != TERSE_OK) {
+        if (status != TERSE_OK)
             return status;
-        }
         outcome->bytes += terse_frame_len(codec, len, 0);
     }
-    if (step == 0 || encoding < outcome->encode_seconds) {
+    if (step == 0 || encoding < outcome->encode_seconds)
         outcome->encode_seconds = encoding;
-    }
-    if (step == 0 || decoding < outcome->decode_seconds) {
+    if (step == 0 || decoding < outcome->decode_seconds)
         outcome->decode_seconds = decoding;
-    }
     return TERSE_OK;
 }
 
@@ -138,22 +134,20 @@ static terse_status say_steps(const struct demo *demo, terse_codec *codec, struc
         cap = bound > cap ? bound : cap;
     }
     unsigned char *payload = malloc(cap);
-    terse_status status = payload == NULL ? TERSE_NO_MEMORY : TERSE_OK;
+    terse_status status = !payload ? TERSE_NO_MEMORY : TERSE_OK;
     memset(demo->memory, 0, demo->count * sizeof(float));
     memset(demo->total, 0, demo->count * sizeof(float));
     for (unsigned step = 0; step < STEPS && status == TERSE_OK; step++) {
         add(demo->memory, demo->gradient[step], demo->count);
         status = say_step(demo, codec, step, payload, outcome);
-        if (step == 0) {
+        if (step == 0)
             outcome->first_error = distance(demo->gradient[0], demo->said, demo->count);
-        }
         add(demo->total, demo->said, demo->count);
     }
     free(payload);
     memset(demo->memory, 0, demo->count * sizeof(float));
-    for (unsigned step = 0; step < STEPS; step++) {
+    for (unsigned step = 0; step < STEPS; step++)
         add(demo->memory, demo->gradient[step], demo->count);
-    }
     outcome->kept = distance(demo->memory, demo->total, demo->count);
     return status;
 }
@@ -180,7 +174,7 @@ static void table_row(struct table *table, const char *spec, const struct outcom
                       size_t count)
 {
     table_cell(table, "%s", spec);
-    table_cell(table, "%s", say_count(outcome->bytes));
+    table_cell(table, "%s", com_show_count(outcome->bytes).text);
     table_cell(table, "%.1f", (double)count * sizeof(float) / (double)outcome->bytes);
     if (strcmp(outcome->name, "sign") == 0) {
         table_cell(table, "signs only");
@@ -200,15 +194,13 @@ static int print_outcomes(const struct demo *demo)
     static const char *const headings[] = {"codec",         "bytes per step", "compression ratio",
                                            "error, 1 step", "error, 4 steps", "residual",
                                            "encode ms",     "decode ms"};
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++)
         table_cell(table, "%s", headings[i]);
-    }
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct outcome outcome = {0};
         int code = try_codec(demo, specs[i], &outcome);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
         table_row(table, specs[i], &outcome, demo->count);
     }
     return table_print(table, 0);
@@ -217,22 +209,19 @@ static int print_outcomes(const struct demo *demo)
 static int prepare(struct demo *demo)
 {
     terse_status status = gradient_layout(&demo->layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return say_status("layout", status, NULL);
-    }
     demo->count = (size_t)terse_layout_count(demo->layout);
     float **buffers[] = {&demo->memory, &demo->said, &demo->total};
     for (size_t i = 0; i < 3; i++) {
         *buffers[i] = machine_floats(demo->count);
-        if (*buffers[i] == NULL) {
+        if (!*buffers[i])
             return say_error(CLI_MACHINE, "out of memory");
-        }
     }
     for (unsigned step = 0; step < STEPS; step++) {
         demo->gradient[step] = machine_floats(demo->count);
-        if (demo->gradient[step] == NULL) {
+        if (!demo->gradient[step])
             return say_error(CLI_MACHINE, "out of memory");
-        }
         gradient_fill(demo->layout, step, demo->gradient[step]);
     }
     return CLI_OK;
@@ -240,9 +229,8 @@ static int prepare(struct demo *demo)
 
 static void clean_up(struct demo *demo)
 {
-    for (unsigned step = 0; step < STEPS; step++) {
+    for (unsigned step = 0; step < STEPS; step++)
         free(demo->gradient[step]);
-    }
     free(demo->memory);
     free(demo->said);
     free(demo->total);
@@ -251,21 +239,19 @@ static void clean_up(struct demo *demo)
 
 static int run(int argc, char **argv)
 {
-    if (argc > 1) {
+    if (argc > 1)
         return say_usage("demo", "'%s' is one argument too many", argv[1]);
-    }
     const char *kernels;
     terse_status status = terse_kernel_set_name(&kernels, NULL);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return say_status("kernels", status, NULL);
-    }
     struct demo demo = {0};
     int code = prepare(&demo);
     if (code == CLI_OK) {
         printf("A gradient of %s elements in %u tensors, %s a step as float32. One thread, kernels "
                "%s.\n\n",
-               say_count(demo.count), terse_layout_tensors(demo.layout),
-               say_bytes((double)demo.count * sizeof(float)), kernels);
+               com_show_count(demo.count).text, terse_layout_tensors(demo.layout),
+               com_show_bytes((double)demo.count * sizeof(float)).text, kernels);
         code = print_outcomes(&demo);
     }
     clean_up(&demo);

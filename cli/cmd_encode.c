@@ -6,9 +6,9 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "file.h"
 #include "npy.h"
-#include "option.h"
 #include "say.h"
 #include "tensors.h"
 
@@ -66,9 +66,8 @@ enum { SEED = 256, STEP, WORKER, THREADS, RESIDUAL, TAKE, TENSOR, NAME };
 static int read_number(const char *option, const char *text, uint64_t low, uint64_t high,
                        uint64_t *out)
 {
-    if (option_u64(text, low, high, out)) {
+    if (com_parse_u64(text, low, high, out))
         return CLI_OK;
-    }
     return say_usage("encode", "--%s: '%s' is not a number from %llu to %llu", option, text,
                      (unsigned long long)low, (unsigned long long)high);
 }
@@ -116,18 +115,17 @@ static int read_request(int argc, char **argv, struct request *request)
     };
     for (int letter; (letter = getopt_long(argc, argv, "o:c:", options, NULL)) != -1;) {
         int code = read_option(letter, optarg, request);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
     }
     if (argc - optind != 1) {
         return say_usage("encode",
                          argc == optind ? "an NPY file is missing" : "one NPY file at a time");
     }
     request->input = argv[optind];
-    if (request->output == NULL || request->spec == NULL) {
-        return say_usage("encode", request->output == NULL ? "-o OUT.terse is missing"
-                                                           : "--codec SPEC is missing");
+    if (!request->output || !request->spec) {
+        return say_usage("encode",
+                         !request->output ? "-o OUT.terse is missing" : "--codec SPEC is missing");
     }
     return CLI_OK;
 }
@@ -136,16 +134,14 @@ static int add_residual(const char *path, struct npy *input)
 {
     struct npy memory;
     int code = npy_read(path, &memory);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     if (memory.count != input->count) {
         code = say_error(CLI_REFUSED, "'%s' has %s elements, the input %s", path,
-                         say_count(memory.count), say_count(input->count));
+                         com_show_count(memory.count).text, com_show_count(input->count).text);
     } else {
-        for (uint64_t i = 0; i < input->count; i++) {
+        for (uint64_t i = 0; i < input->count; i++)
             input->data[i] += memory.data[i];
-        }
     }
     npy_free(&memory);
     return code;
@@ -158,22 +154,19 @@ static terse_status encode_pass(terse_codec *codec, uint32_t pass, const terse_r
     size_t bound = terse_codec_payload_bound(codec, pass);
     size_t frame_cap = terse_frame_len(codec, bound, 1);
     unsigned char *larger = realloc(said->bytes, said->len + frame_cap);
-    if (larger == NULL) {
+    if (!larger)
         return TERSE_NO_MEMORY;
-    }
     said->bytes = larger;
     unsigned char *frame = said->bytes + said->len;
     unsigned char *payload = frame + terse_frame_payload_at(codec, 1);
     size_t len;
     terse_status status = terse_codec_encode_take(codec, pass, key, values, payload, bound, &len);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     size_t frame_len;
     status = terse_frame_seal(codec, pass, key, payload, len, 1, frame, frame_cap, &frame_len);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     said->len += frame_len;
     said->payload_len += len;
     terse_codec_about about;
@@ -182,9 +175,8 @@ static terse_status encode_pass(terse_codec *codec, uint32_t pass, const terse_r
         /* The next pass answers the aggregate of this one: here, of one worker. It adds nothing
          * to the output yet, but the door wants one. */
         float *heard = calloc(terse_layout_count(terse_codec_layout(codec)) + 1, sizeof *heard);
-        if (heard == NULL) {
+        if (!heard)
             return TERSE_NO_MEMORY;
-        }
         status = terse_codec_decode_add(codec, pass, key, payload, len, heard, NULL);
         free(heard);
     }
@@ -195,9 +187,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
 {
     terse_layout *layout = NULL;
     int code = tensors_layout(&request->tensors, input->ndim, input->dims, &layout);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     terse_codec *codec;
     terse_fault fault = {0};
     terse_status status =
@@ -210,9 +201,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
     }
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    for (uint32_t pass = 0; pass < about.passes && status == TERSE_OK; pass++) {
+    for (uint32_t pass = 0; pass < about.passes && status == TERSE_OK; pass++)
         status = encode_pass(codec, pass, &request->key, input->data, said);
-    }
     if (status != TERSE_OK) {
         char subject[512];
         snprintf(subject, sizeof subject, "cannot encode '%s' as %s", request->input,
@@ -222,8 +212,8 @@ static int encode(struct request *request, const struct npy *input, struct said 
         double dense = (double)input->count * sizeof(float);
         say_note("%s: %s elements in %s bytes (%s of payload), %.3g bits per element, compression "
                  "ratio %.4g",
-                 terse_codec_spec(codec), say_count(input->count), say_count(said->len),
-                 say_count(said->payload_len),
+                 terse_codec_spec(codec), com_show_count(input->count).text,
+                 com_show_count(said->len).text, com_show_count(said->payload_len).text,
                  input->count == 0 ? 0 : 8 * (double)said->payload_len / (double)input->count,
                  said->payload_len == 0 ? 1 : dense / (double)said->len);
     }
@@ -235,30 +225,24 @@ static int encode(struct request *request, const struct npy *input, struct said 
 static int write_results(const struct request *request, const struct npy *kept,
                          const struct said *said)
 {
-    struct output frame = {.fd = -1};
-    struct output residual = {.fd = -1};
+    struct com_output frame = {.fd = -1};
+    struct com_output residual = {.fd = -1};
     int code = output_open(&frame, request->output);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_write(&frame, said->bytes, said->len);
-    }
-    if (code == CLI_OK && request->take != NULL) {
+    if (code == CLI_OK && request->take) {
         code = output_open(&residual, request->take);
-        if (code == CLI_OK) {
+        if (code == CLI_OK)
             code = npy_write(&residual, kept->ndim, kept->dims, kept->data);
-        }
-        if (code == CLI_OK) {
+        if (code == CLI_OK)
             code = output_finish(&residual);
-        }
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_finish(&frame);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_commit(&frame);
-    }
-    if (code == CLI_OK && request->take != NULL) {
+    if (code == CLI_OK && request->take)
         code = output_commit(&residual);
-    }
     output_discard(&frame);
     output_discard(&residual);
     return code;
@@ -270,18 +254,14 @@ static int run(int argc, char **argv)
     struct npy input = {0};
     struct said said = {0};
     int code = read_request(argc, argv, &request);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = npy_read(request.input, &input);
-    }
-    if (code == CLI_OK && request.residual != NULL) {
+    if (code == CLI_OK && request.residual)
         code = add_residual(request.residual, &input);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = encode(&request, &input, &said);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = write_results(&request, &input, &said);
-    }
     tensors_free(&request.tensors);
     npy_free(&input);
     free(said.bytes);

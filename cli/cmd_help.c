@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "option.h"
+#include "common/names.h"
 #include "say.h"
 
 static int run(int argc, char **argv);
@@ -18,36 +18,25 @@ const struct command cmd_help = {
 
 const struct command *command_find(const char *name)
 {
-    for (size_t i = 0; command_table[i] != NULL; i++) {
-        if (strcmp(command_table[i]->name, name) == 0) {
+    for (size_t i = 0; command_table[i]; i++)
+        if (strcmp(command_table[i]->name, name) == 0)
             return command_table[i];
-        }
-    }
     return NULL;
+}
+
+static const char *command_name(uint32_t index)
+{
+    return command_table[index] ? command_table[index]->name : NULL;
 }
 
 int command_unknown(const char *name)
 {
-    const char *nearest = NULL;
-    size_t least = 3; /* more edits than this is another word */
-    for (size_t i = 0; command_table[i] != NULL; i++) {
-        const char *candidate = command_table[i]->name;
-        size_t edits = option_edits(name, candidate);
-        size_t prefix = strlen(name);
-        if (prefix >= 2 && strncmp(name, candidate, prefix) == 0) {
-            edits = 0;
-        }
-        if (edits < least) {
-            least = edits;
-            nearest = candidate;
-        }
-    }
+    const int nearest = com_names_nearest(command_name, name, strlen(name));
     say_error(CLI_USAGE, "there is no command '%s'", name);
-    if (nearest != NULL) {
-        say_note("Did you mean 'terse %s'?", nearest);
-    } else {
+    if (nearest != COM_NO_NAME)
+        say_note("Did you mean 'terse %s'?", command_name((uint32_t)nearest));
+    else
         say_note("Try 'terse help'.");
-    }
     return CLI_USAGE;
 }
 
@@ -57,6 +46,12 @@ void command_print_help(const struct command *command)
     const char *plain = say_plain(stdout);
     printf("%sterse %s%s: %s\n\n", bold, command->name, plain, command->summary);
     printf("%sUsage%s\n  %s\n\n%s", bold, plain, command->usage, command->help);
+    if (!command->options)
+        return;
+    struct com_text options = {0};
+    command->options(&options);
+    printf("%s%s", options.failed ? "" : options.bytes, command->notes);
+    com_text_free(&options);
 }
 
 static void print_overview(void)
@@ -66,9 +61,8 @@ static void print_overview(void)
     printf("terse says gradients in few bytes.\n\n%sUsage%s\n  terse COMMAND [options]\n"
            "  terse COMMAND --help\n  terse --version\n\n%sCommands%s\n",
            bold, plain, bold, plain);
-    for (size_t i = 0; command_table[i] != NULL; i++) {
+    for (size_t i = 0; command_table[i]; i++)
         printf("  %-10s %s\n", command_table[i]->name, command_table[i]->summary);
-    }
     printf("\n%sExit codes%s\n"
            "  0  done\n"
            "  1  the input was refused, or the operation failed on it\n"
@@ -82,17 +76,15 @@ static void print_overview(void)
 
 static int run(int argc, char **argv)
 {
-    if (argc > 2) {
+    if (argc > 2)
         return say_usage("help", "one command at a time");
-    }
     if (argc < 2) {
         print_overview();
         return CLI_OK;
     }
     const struct command *command = command_find(argv[1]);
-    if (command == NULL) {
+    if (!command)
         return command_unknown(argv[1]);
-    }
     command_print_help(command);
     return CLI_OK;
 }

@@ -5,7 +5,8 @@
 #include <terse/terse.h>
 
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "machine.h"
 #include "say.h"
 #include "table.h"
@@ -31,63 +32,59 @@ static const char *const variables[] = {"TERSE_KERNELS", "OMP_NUM_THREADS", "NO_
 
 enum { VARIABLE_COUNT = sizeof variables / sizeof variables[0], CACHE_LEVELS = 3 };
 
-static struct json *kernel_sets_json(void)
+static com_json *kernel_sets_json(void)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     terse_kernel_set_about about;
     for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
-        struct json *set = json_object();
-        json_put_text(set, "name", about.name);
-        json_put_text(set, "needs", about.needs);
-        json_put_flag(set, "supported", about.supported != 0);
-        json_put_u64(set, "kernels", about.kernels);
-        json_append(list, set);
+        com_json *set = com_json_object();
+        com_json_put_text(set, "name", about.name);
+        com_json_put_text(set, "needs", about.needs);
+        com_json_put_flag(set, "supported", about.supported != 0);
+        com_json_put_u64(set, "kernels", about.kernels);
+        com_json_append(list, set);
     }
     return list;
 }
 
-static void print_json(const char *set_in_use)
+static int print_json(const char *set_in_use)
 {
-    struct json *top = json_object();
-    json_put_text(top, "version", terse_version());
-    json_put_text(top, "build", terse_build_options());
-    json_put_text(top, "kernels", set_in_use);
-    json_put(top, "kernel_sets", kernel_sets_json());
-    struct json *origins = json_object();
+    com_json *top = com_json_object();
+    com_json_put_text(top, "version", terse_version());
+    com_json_put_text(top, "build", terse_build_options());
+    com_json_put_text(top, "kernels", set_in_use);
+    com_json_put(top, "kernel_sets", kernel_sets_json());
+    com_json *origins = com_json_object();
     const char *kernel;
     const char *set;
-    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++) {
-        json_put_text(origins, kernel, set);
-    }
-    json_put(top, "kernel_origins", origins);
+    for (uint32_t i = 0; terse_kernel_list(i, &kernel, &set) == TERSE_OK; i++)
+        com_json_put_text(origins, kernel, set);
+    com_json_put(top, "kernel_origins", origins);
     char cpu[128];
     machine_cpu_name(cpu, sizeof cpu);
-    json_put_text(top, "cpu", cpu);
-    json_put_u64(top, "cpus", machine_cpus());
-    json_put_u64(top, "memory_bytes", machine_memory());
-    struct json *caches = json_array();
-    for (unsigned i = 1; i <= CACHE_LEVELS; i++) {
-        json_append_u64(caches, machine_cache(i));
-    }
-    json_put(top, "cache_bytes", caches);
-    struct json *environment = json_object();
+    com_json_put_text(top, "cpu", cpu);
+    com_json_put_u64(top, "cpus", machine_cpus());
+    com_json_put_u64(top, "memory_bytes", machine_memory());
+    com_json *caches = com_json_array();
+    for (unsigned i = 1; i <= CACHE_LEVELS; i++)
+        com_json_append_u64(caches, machine_cache(i));
+    com_json_put(top, "cache_bytes", caches);
+    com_json *environment = com_json_object();
     for (size_t i = 0; i < VARIABLE_COUNT; i++) {
         const char *value = getenv(variables[i]);
-        if (value != NULL) {
-            json_put_text(environment, variables[i], value);
-        }
+        if (value)
+            com_json_put_text(environment, variables[i], value);
     }
-    json_put(top, "environment", environment);
-    json_print(top);
+    com_json_put(top, "environment", environment);
+    return say_json(top);
 }
 
 static int print_kernel_sets(const char *set_in_use)
 {
     struct table *table = table_create("lllrl");
     static const char *const headings[] = {"kernel set", "", "this CPU", "kernels", "needs"};
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 5; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_kernel_set_about about;
     for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
         table_cell(table, "%s", about.name);
@@ -119,7 +116,7 @@ static void print_machine(void)
     machine_cpu_name(cpu, sizeof cpu);
     printf("terse    %s\nbuild    %s\ncpu      %s, %u online\nmemory   %s\ncaches  ",
            terse_version(), terse_build_options(), cpu, machine_cpus(),
-           say_bytes((double)machine_memory()));
+           com_show_bytes((double)machine_memory()).text);
     for (unsigned i = 1; i <= CACHE_LEVELS; i++) {
         uint64_t size = machine_cache(i);
         if (size > 0) {
@@ -132,7 +129,7 @@ static void print_machine(void)
     printf("\n");
     for (size_t i = 0; i < VARIABLE_COUNT; i++) {
         const char *value = getenv(variables[i]);
-        printf("%s%s=%s", i == 0 ? "set      " : ", ", variables[i], value == NULL ? "-" : value);
+        printf("%s%s=%s", i == 0 ? "set      " : ", ", variables[i], !value ? "-" : value);
     }
     printf("\n\n");
 }
@@ -148,18 +145,14 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (optind < argc) {
+    if (optind < argc)
         return say_usage("info", "'%s' is one argument too many", argv[optind]);
-    }
     const char *set;
     terse_status status = terse_kernel_set_name(&set, NULL);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return say_status("kernels", status, NULL);
-    }
-    if (as_json) {
-        print_json(set);
-        return CLI_OK;
-    }
+    if (as_json)
+        return print_json(set);
     print_machine();
     int code = print_kernel_sets(set);
     putchar('\n');

@@ -5,9 +5,9 @@
 #include <terse/terse.h>
 
 #include "command.h"
+#include "common/json.h"
 #include "frames.h"
 #include "inspect.h"
-#include "json.h"
 #include "machine.h"
 #include "say.h"
 
@@ -32,22 +32,21 @@ struct inspection {
     terse_codec *codec;
     terse_frame last;
     uint32_t passes_read; /* of `codec`, for the vector of `last` */
-    struct json *list;    /* NULL for text */
+    com_json *list;       /* NULL for text */
     size_t number;
 };
 
 static int continues(const struct inspection *in, const terse_frame *frame)
 {
-    return in->codec != NULL && frame->pass > 0 && frame->pass == in->passes_read &&
+    return in->codec && frame->pass > 0 && frame->pass == in->passes_read &&
            frames_same_vector(&in->last, frame);
 }
 
 /* Makes the codec for a frame, or keeps the one whose next pass it is. */
 static terse_status follow(struct inspection *in, struct finding *found, terse_fault *fault)
 {
-    if (continues(in, &found->frame)) {
+    if (continues(in, &found->frame))
         return TERSE_OK;
-    }
     terse_codec_destroy(in->codec);
     in->codec = NULL;
     in->passes_read = 0;
@@ -62,18 +61,16 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
         found->codec = in->codec;
         status = terse_frame_match(frame, in->codec, fault);
     }
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     in->last = *frame;
     if (frame->pass != in->passes_read) {
         found->payload = "not checked: the pass before it is not in front of it";
         return TERSE_OK;
     }
     float *out = machine_floats(frame->count);
-    if (out == NULL) {
+    if (!out)
         return TERSE_NO_MEMORY;
-    }
     status = frames_decode(&in->frames, frame, in->codec, out, fault);
     free(out);
     in->passes_read++;
@@ -83,14 +80,13 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
 
 static terse_status check(struct inspection *in, struct finding *found, terse_fault *fault)
 {
-    if (found->frame.layout == NULL) {
+    if (!found->frame.layout) {
         found->payload = "not checked: the frame carries no layout";
         return TERSE_OK;
     }
     terse_status status = terse_frame_layout(&found->frame, &found->layout, fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     if ((double)found->frame.count * sizeof(float) > 0.5 * (double)machine_memory()) {
         found->payload = "not checked: the vector is larger than half of this machine's memory";
         return TERSE_OK;
@@ -111,16 +107,16 @@ static int inspect_next(struct inspection *in)
     int code = CLI_OK;
     if (status != TERSE_OK) {
         code = frames_refuse(&in->frames, status, &fault);
-        if (in->list != NULL) {
-            struct json *object = json_object();
-            json_put_u64(object, "offset", found.start);
-            json_put_u64(object, "refused_at", fault.offset);
-            json_put_text(object, "rule",
-                          fault.text[0] != '\0' ? fault.text : terse_status_text(status));
-            json_append(in->list, object);
+        if (in->list) {
+            com_json *object = com_json_object();
+            com_json_put_u64(object, "offset", found.start);
+            com_json_put_u64(object, "refused_at", fault.offset);
+            com_json_put_text(object, "rule",
+                              fault.text[0] != '\0' ? fault.text : terse_status_text(status));
+            com_json_append(in->list, object);
         }
-    } else if (in->list != NULL) {
-        json_append(in->list, inspect_json(&found));
+    } else if (in->list) {
+        com_json_append(in->list, inspect_json(&found));
     } else {
         code = inspect_print(&found);
     }
@@ -130,16 +126,16 @@ static int inspect_next(struct inspection *in)
 
 static int inspect(const char *path, int as_json)
 {
-    struct inspection in = {.list = as_json ? json_array() : NULL};
+    struct inspection in = {.list = as_json ? com_json_array() : NULL};
     int code = frames_open(&in.frames, path);
-    while (code == CLI_OK && in.frames.at < in.frames.len) {
+    while (code == CLI_OK && in.frames.at < in.frames.len)
         code = inspect_next(&in);
-    }
     if (as_json) {
-        struct json *top = json_object();
-        json_put_flag(top, "sound", code == CLI_OK);
-        json_put(top, "frames", in.list);
-        json_print(top);
+        com_json *top = com_json_object();
+        com_json_put_flag(top, "sound", code == CLI_OK);
+        com_json_put(top, "frames", in.list);
+        const int said = say_json(top);
+        code = code == CLI_OK ? said : code;
     }
     terse_codec_destroy(in.codec);
     frames_close(&in.frames);
@@ -157,8 +153,7 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (argc - optind != 1) {
+    if (argc - optind != 1)
         return say_usage("inspect", argc == optind ? "a file is missing" : "one file at a time");
-    }
     return inspect(argv[optind], as_json);
 }

@@ -5,7 +5,8 @@
 #include <terse/terse.h>
 
 #include "command.h"
-#include "json.h"
+#include "common/json.h"
+#include "common/number.h"
 #include "method_bytes.h"
 #include "say.h"
 #include "table.h"
@@ -57,10 +58,8 @@ static int refuse(const char *spec, int composed, terse_status status, const ter
     char subject[256];
     snprintf(subject, sizeof subject, "method '%s'", spec);
     int code = say_status(subject, status, fault);
-    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 &&
-        fault->offset < strlen(spec)) {
+    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 && fault->offset < strlen(spec))
         say_note("  %s\n  %*s^", spec, (int)fault->offset, "");
-    }
     return code;
 }
 
@@ -73,74 +72,73 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
     out->index = method_index(spec, &out->about);
     terse_status status = method_sample_settle(sample, spec, out->complete, out->chosen,
                                                sizeof out->complete, &fault);
-    for (size_t i = 0; i < samples && status == TERSE_OK; i++) {
+    for (size_t i = 0; i < samples && status == TERSE_OK; i++)
         status = method_bytes_count(sample, out->complete, workers[i], &out->bytes[i], &fault);
-    }
     int composed = spec[strcspn(spec, ":=,")] == '=';
     return status == TERSE_OK ? CLI_OK : refuse(spec, composed, status, &fault);
 }
 
 /* ---- as JSON ---- */
 
-static struct json *options_json(const struct shown *shown)
+static com_json *options_json(const struct shown *shown)
 {
-    struct json *options = json_array();
+    com_json *options = com_json_array();
     terse_option option;
     for (uint32_t i = 0; i < shown->about.option_count; i++) {
         if (terse_method_option((uint32_t)shown->index, i, &option) == TERSE_OK) {
-            struct json *object = json_object();
-            json_put_text(object, "name", option.name);
-            json_put_text(object, "range", option.range);
-            json_put_text(object, "default", option.initial);
-            json_put_text(object, "help", option.help);
-            json_append(options, object);
+            com_json *object = com_json_object();
+            com_json_put_text(object, "name", option.name);
+            com_json_put_text(object, "range", option.range);
+            com_json_put_text(object, "default", option.initial);
+            com_json_put_text(object, "help", option.help);
+            com_json_append(options, object);
         }
     }
     return options;
 }
 
-static struct json *bytes_json(const struct shown *shown)
+static com_json *bytes_json(const struct shown *shown)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     for (size_t i = 0; i < shown->bytes_count; i++) {
-        struct json *object = json_object();
-        json_put_u64(object, "workers", shown->bytes[i].workers);
-        json_put_real(object, "bytes_sent", shown->bytes[i].said);
-        json_put_real(object, "dense_bytes", shown->bytes[i].dense);
-        json_put_real(object, "compression_ratio", compression_ratio(&shown->bytes[i]));
-        json_append(list, object);
+        com_json *object = com_json_object();
+        com_json_put_u64(object, "workers", shown->bytes[i].workers);
+        com_json_put_real(object, "bytes_sent", shown->bytes[i].said);
+        com_json_put_real(object, "dense_bytes", shown->bytes[i].dense);
+        com_json_put_real(object, "compression_ratio", compression_ratio(&shown->bytes[i]));
+        com_json_append(list, object);
     }
     return list;
 }
 
-static void put_about(struct json *object, const terse_method_about *about)
+static void put_about(com_json *object, const terse_method_about *about)
 {
-    struct json *stages = json_object();
-    json_put_text(stages, "point", about->point);
-    json_put_text(stages, "direction", about->direction);
-    json_put_text(stages, "feedback", about->feedback);
-    json_put_text(stages, "codec", about->codec);
-    json_put_text(stages, "combine", about->combine);
-    json_put_text(stages, "update", about->update);
-    json_put_text(object, "summary", about->summary);
-    json_put(object, "stages", stages);
-    json_put_text(object, "formula", about->formula);
-    json_put_text(object, "bytes", about->bytes);
-    json_put_text(object, "citation", about->citation);
-    json_put_text(object, "verified", about->verified);
+    com_json *stages = com_json_object();
+    com_json_put_text(stages, "point", about->point);
+    com_json_put_text(stages, "direction", about->direction);
+    com_json_put_text(stages, "feedback", about->feedback);
+    com_json_put_text(stages, "codec", about->codec);
+    com_json_put_text(stages, "combine", about->combine);
+    com_json_put_text(stages, "update", about->update);
+    com_json_put_text(object, "summary", about->summary);
+    com_json_put(object, "stages", stages);
+    com_json_put_text(object, "formula", about->formula);
+    com_json_put_text(object, "bytes", about->bytes);
+    com_json_put_text(object, "citation", about->citation);
+    com_json_put_text(object, "verified", about->verified);
 }
 
-static struct json *to_json(const struct shown *shown)
+static com_json *to_json(const struct shown *shown)
 {
-    struct json *object = json_object();
-    json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
+    com_json *object = com_json_object();
+    com_json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
     if (shown->index >= 0) {
         put_about(object, &shown->about);
-        json_put(object, "options", options_json(shown));
+        com_json_put(object, "options", options_json(shown));
     }
-    json_put_text(object, "spec", shown->complete);
-    json_put_text(object, "exchange", shown->chosen);
-    json_put(object, "measured", bytes_json(shown));
+    com_json_put_text(object, "spec", shown->complete);
+    com_json_put_text(object, "exchange", shown->chosen);
+    com_json_put(object, "measured", bytes_json(shown));
     return object;
 }
 
@@ -149,7 +147,7 @@ static struct json *to_json(const struct shown *shown)
 /* Lines of a text, the second and later ones under the first. */
 static void print_text(const char *label, const char *text)
 {
-    while (text != NULL) {
+    while (text) {
         int len = (int)strcspn(text, "\n");
         printf("  %-14s %.*s\n", label, len, text);
         label = "";
@@ -165,9 +163,8 @@ static void print_wrapped(const char *label, const char *text)
         size_t len = strlen(text);
         if (len > WIDTH) {
             len = WIDTH;
-            while (len > 1 && text[len] != ' ') {
+            while (len > 1 && text[len] != ' ')
                 len--;
-            }
         }
         printf("  %-14s %.*s\n", label, (int)len, text);
         label = "";
@@ -180,9 +177,8 @@ static int print_options(const struct shown *shown)
 {
     struct table *table = table_create("llll");
     static const char *const headings[] = {"option", "default", "range", "meaning"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_option option;
     for (uint32_t i = 0; i < shown->about.option_count; i++) {
         if (terse_method_option((uint32_t)shown->index, i, &option) == TERSE_OK) {
@@ -200,23 +196,21 @@ static int print_bytes(const struct shown *shown)
     struct table *table = table_create("rrrr");
     static const char *const headings[] = {"workers K", "bytes sent", "dense f32",
                                            "compression ratio"};
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         table_cell(table, "%s", headings[i]);
-    }
     for (size_t i = 0; i < shown->bytes_count; i++) {
         const struct method_bytes *bytes = &shown->bytes[i];
         table_cell(table, "%u", bytes->workers);
-        table_cell(table, "%s", say_count((uint64_t)(bytes->said + 0.5)));
-        table_cell(table, "%s", say_count((uint64_t)(bytes->dense + 0.5)));
+        table_cell(table, "%s", com_show_count((uint64_t)(bytes->said + 0.5)).text);
+        table_cell(table, "%s", com_show_count((uint64_t)(bytes->dense + 0.5)).text);
         table_cell(table, "%.4g", compression_ratio(bytes));
     }
     int code = table_print(table, 2);
     printf("  A worker's bytes in one exchange, counted: d = %d x %d, all headers within.\n",
            METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
     double every = method_spec_value(shown->complete, "every", 1);
-    if (every > 1) {
+    if (every > 1)
         printf("  Exchanges happen every %.0f steps.\n", every);
-    }
     return code;
 }
 
@@ -241,9 +235,8 @@ static int print_text_of(const struct shown *shown)
     const char *name = shown->index < 0 ? "composed" : shown->about.name;
     printf("%s%s%s: %s\n\n", say_bold(stdout), name, say_plain(stdout),
            shown->index < 0 ? "one's own, of stages" : shown->about.summary);
-    if (shown->index >= 0) {
+    if (shown->index >= 0)
         print_stages(&shown->about);
-    }
     print_text("complete spec", shown->complete);
     print_text("exchange", shown->chosen);
     putchar('\n');
@@ -261,11 +254,10 @@ static int print_one(const struct method_sample *sample, const char *spec, int a
 {
     struct shown shown;
     int code = look_at(sample, spec, workers_of_one, SAMPLES, &shown);
-    if (code == CLI_OK && as_json) {
-        json_print(to_json(&shown));
-    } else if (code == CLI_OK) {
+    if (code == CLI_OK && as_json)
+        code = say_json(to_json(&shown));
+    else if (code == CLI_OK)
         code = print_text_of(&shown);
-    }
     return code;
 }
 
@@ -284,30 +276,26 @@ static void table_row(struct table *table, const struct shown *shown)
 
 static int print_all(const struct method_sample *sample, int as_json)
 {
-    struct json *list = as_json ? json_array() : NULL;
+    com_json *list = as_json ? com_json_array() : NULL;
     struct table *table = as_json ? NULL : table_create("lllrrl");
     static const char *const headings[] = {"name", "codec", "combine", "x K=2", "x K=8", "summary"};
-    for (size_t i = 0; i < 6; i++) {
+    for (size_t i = 0; i < 6; i++)
         table_cell(table, "%s", headings[i]);
-    }
     terse_method_about about;
     for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
         struct shown shown;
         int code = look_at(sample, about.name, workers_of_all, 2, &shown);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
-        if (as_json) {
-            json_append(list, to_json(&shown));
-        } else {
+        if (as_json)
+            com_json_append(list, to_json(&shown));
+        else
             table_row(table, &shown);
-        }
     }
     if (as_json) {
-        struct json *top = json_object();
-        json_put(top, "methods", list);
-        json_print(top);
-        return CLI_OK;
+        com_json *top = com_json_object();
+        com_json_put(top, "methods", list);
+        return say_json(top);
     }
     int code = table_print(table, 0);
     printf("\nx K=2, x K=8: compression ratio against a dense f32 exchange of 2 and 8 workers, "
@@ -329,9 +317,8 @@ static int run(int argc, char **argv)
         }
         as_json = 1;
     }
-    if (argc - optind > 1) {
+    if (argc - optind > 1)
         return say_usage("methods", "one method at a time");
-    }
     struct method_sample sample;
     int code = method_sample_create(&sample);
     if (code == CLI_OK) {

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "command.h"
+#include "common/number.h"
 #include "file.h"
-#include "option.h"
 #include "report/chart.h"
 #include "report/report.h"
 #include "report/run.h"
@@ -72,31 +72,26 @@ static int parse_options(int argc, char **argv, struct request *request)
         case 'c': request->chart = 1; break;
         case 'a': request->style.ascii = 1; break;
         case 'w':
-            if (!option_u64(optarg, 40, 400, &width)) {
+            if (!com_parse_u64(optarg, 40, 400, &width))
                 return say_usage("report", "--width '%s' is no number of 40..400", optarg);
-            }
             break;
         default: say_note("Try 'terse report --help'."); return CLI_USAGE;
         }
     }
-    if (request->chart && request->output != NULL) {
+    if (request->chart && request->output)
         return say_usage("report", "--chart prints to the terminal, --output writes a page");
-    }
-    if (!request->chart && (request->style.ascii || width > 0)) {
+    if (!request->chart && (request->style.ascii || width > 0))
         return say_usage("report", "--ascii and --width are for --chart");
-    }
     request->style.width = width > 0 ? (unsigned)width : terminal_width();
     return optind < argc ? CLI_OK : say_usage("report", "a run's folder is missing");
 }
 
 static void say_notes(const char *folder, const struct rep_run *read)
 {
-    if (read->about_note[0] != '\0') {
+    if (read->about_note[0] != '\0')
         say_note("terse: note: %s: %s", folder, read->about_note);
-    }
-    if (read->metrics_note[0] != '\0') {
+    if (read->metrics_note[0] != '\0')
         say_note("terse: note: %s: %s", folder, read->metrics_note);
-    }
 }
 
 static int read_run(const char *folder, struct found *found)
@@ -107,14 +102,12 @@ static int read_run(const char *folder, struct found *found)
         say_notes(folder, found->runs[found->count++]);
         return CLI_OK;
     }
-    if (status == TERSE_NO_MEMORY) {
+    if (status == TERSE_NO_MEMORY)
         return say_error(CLI_MACHINE, "out of memory reading '%s'", folder);
-    }
     size_t cap = strlen(folder) + sizeof fault.text + 32;
     char *note = malloc(cap);
-    if (note == NULL) {
+    if (!note)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     snprintf(note, cap, "%s: %s; left out", folder, fault.text);
     say_note("terse: note: %s", note);
     found->notes[found->note_count++] = note;
@@ -123,14 +116,13 @@ static int read_run(const char *folder, struct found *found)
 
 static int write_page(const struct request *request, const struct found *found)
 {
-    const char *path = request->output != NULL ? request->output : "report.html";
+    const char *path = request->output ? request->output : "report.html";
     char *html;
     size_t len;
     if (rep_page_make(found->runs, found->count, (const char *const *)found->notes,
-                      found->note_count, &html, &len) != TERSE_OK) {
+                      found->note_count, &html, &len) != TERSE_OK)
         return say_error(CLI_MACHINE, "out of memory");
-    }
-    struct output output;
+    struct com_output output;
     int code = output_open(&output, path);
     code = code != CLI_OK ? code : output_write(&output, html, len);
     code = code != CLI_OK ? code : output_finish(&output);
@@ -139,14 +131,14 @@ static int write_page(const struct request *request, const struct found *found)
     free(html);
     if (code == CLI_OK && strcmp(path, "-") != 0) {
         printf("%s: %zu run%s, %s\n", path, found->count, found->count == 1 ? "" : "s",
-               say_bytes((double)len));
+               com_show_bytes((double)len).text);
     }
     return code;
 }
 
 static const char *label_of(const struct rep_run *of)
 {
-    return of->method != NULL ? of->method : of->name;
+    return of->method ? of->method : of->name;
 }
 
 static double last_accuracy(const struct rep_run *of)
@@ -157,9 +149,8 @@ static double last_accuracy(const struct rep_run *of)
 
 static int print_or_fail(char *text)
 {
-    if (text == NULL) {
+    if (!text)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     fputs(text, stdout);
     free(text);
     return CLI_OK;
@@ -168,9 +159,8 @@ static int print_or_fail(char *text)
 static int print_charts(const struct request *request, const struct found *found)
 {
     struct rep_chart_point *points = calloc(found->count, sizeof *points);
-    if (points == NULL) {
+    if (!points)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     int code = CLI_OK;
     for (size_t i = 0; i < found->count && code == CLI_OK; i++) {
         const struct rep_run *of = found->runs[i];
@@ -192,12 +182,10 @@ static int print_charts(const struct request *request, const struct found *found
 
 static void found_free(struct found *found)
 {
-    for (size_t i = 0; i < found->count; i++) {
+    for (size_t i = 0; i < found->count; i++)
         rep_run_free(found->runs[i]);
-    }
-    for (size_t i = 0; i < found->note_count; i++) {
+    for (size_t i = 0; i < found->note_count; i++)
         free(found->notes[i]);
-    }
     free(found->runs);
     free(found->notes);
 }
@@ -206,20 +194,17 @@ static int report(const struct request *request, char **folders, size_t count)
 {
     struct found found = {.runs = calloc(count, sizeof *found.runs),
                           .notes = calloc(count, sizeof *found.notes)};
-    if (found.runs == NULL || found.notes == NULL) {
+    if (!found.runs || !found.notes) {
         found_free(&found);
         return say_error(CLI_MACHINE, "out of memory");
     }
     int code = CLI_OK;
-    for (size_t i = 0; i < count && code == CLI_OK; i++) {
+    for (size_t i = 0; i < count && code == CLI_OK; i++)
         code = read_run(folders[i], &found);
-    }
-    if (code == CLI_OK && found.count == 0) {
+    if (code == CLI_OK && found.count == 0)
         code = say_error(CLI_REFUSED, "no run could be read");
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = request->chart ? print_charts(request, &found) : write_page(request, &found);
-    }
     found_free(&found);
     return code;
 }

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "command.h"
+#include "common/json.h"
+#include "common/names.h"
+#include "common/number.h"
 #include "file.h"
-#include "json.h"
 #include "machine.h"
-#include "option.h"
 #include "reproduce/reproduce.h"
 #include "say.h"
 
@@ -59,46 +60,37 @@ struct request {
 
 static int add_paper(struct request *request, const char *name)
 {
-    for (size_t i = 0; i < request->papers; i++) {
-        if (strcmp(request->paper[i], name) == 0) {
+    for (size_t i = 0; i < request->papers; i++)
+        if (strcmp(request->paper[i], name) == 0)
             return CLI_OK;
-        }
-    }
     request->paper[request->papers++] = name;
     return CLI_OK;
 }
 
 static int add_named(struct request *request, const char *word)
 {
-    const char *nearest = NULL;
-    size_t least = 3;
+    char papers[120];
     int found = 0;
-    for (unsigned i = 0; rpr_paper(i) != NULL; i++) {
-        size_t edits = option_edits(word, rpr_paper(i));
-        if (strcmp(word, "all") == 0 || edits == 0) {
-            add_paper(request, rpr_paper(i));
-            found = 1;
-        }
-        if (edits < least) {
-            least = edits;
-            nearest = rpr_paper(i);
-        }
+    for (unsigned i = 0; rpr_paper(i); i++) {
+        if (strcmp(word, "all") != 0 && strcmp(word, rpr_paper(i)) != 0)
+            continue;
+        add_paper(request, rpr_paper(i));
+        found = 1;
     }
-    if (found) {
+    if (found)
         return CLI_OK;
-    }
-    if (nearest != NULL) {
-        return say_usage("reproduce", "no paper '%s'; did you mean '%s'?", word, nearest);
-    }
-    return say_usage("reproduce", "no paper '%s': signsgd, def, qadam, regtopk, dqsgd or all",
-                     word);
+    const int nearest = com_names_nearest(rpr_paper, word, strlen(word));
+    if (nearest != COM_NO_NAME)
+        return say_usage("reproduce", "no paper '%s'; did you mean '%s'?", word,
+                         rpr_paper((unsigned)nearest));
+    return say_usage("reproduce", "no paper '%s': %s or all", word,
+                     com_names_join(rpr_paper, ", ", papers, sizeof papers));
 }
 
 static int read_number(const char *option, uint64_t low, uint64_t high, uint64_t *out)
 {
-    if (option_u64(optarg, low, high, out)) {
+    if (com_parse_u64(optarg, low, high, out))
         return CLI_OK;
-    }
     return say_usage("reproduce", "%s: '%s' is not a number in %llu..%llu", option, optarg,
                      (unsigned long long)low, (unsigned long long)high);
 }
@@ -125,111 +117,104 @@ static int read_request(int argc, char **argv, struct request *request)
     *request = (struct request){.seed = 1, .seeds = 1, .threads = machine_cpus()};
     for (int letter; (letter = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
         code = read_option(request, letter);
-        if (code != CLI_OK) {
+        if (code != CLI_OK)
             return code;
-        }
     }
-    for (int i = optind; i < argc && code == CLI_OK; i++) {
+    for (int i = optind; i < argc && code == CLI_OK; i++)
         code = add_named(request, argv[i]);
-    }
-    if (code == CLI_OK && request->papers == 0) {
+    if (code == CLI_OK && request->papers == 0)
         code = add_named(request, "all");
-    }
-    if (request->out == NULL && !request->as_json) {
+    if (!request->out && !request->as_json)
         request->out = "reproduce.html";
-    }
-    if (request->out != NULL && strcmp(request->out, "none") == 0) {
+    if (request->out && strcmp(request->out, "none") == 0)
         request->out = NULL;
-    }
     return code;
 }
 
 /* ---- what is printed ---- */
 
-static struct json *claims_json(const struct rpr_result *result)
+static com_json *claims_json(const struct rpr_result *result)
 {
-    struct json *list = json_array();
+    com_json *list = com_json_array();
     for (size_t i = 0; i < result->claims; i++) {
         const struct rpr_claim *claim = &result->claim[i];
-        struct json *one = json_object();
-        json_put_text(one, "id", claim->id);
-        json_put_text(one, "text", claim->text);
-        json_put_real(one, "measured", claim->measured);
-        json_put_real(one, "bound", claim->bound);
-        json_put_text(one, "side", claim->side == RPR_AT_MOST ? "at most" : "at least");
-        json_put_flag(one, "holds", claim->holds);
+        com_json *one = com_json_object();
+        com_json_put_text(one, "id", claim->id);
+        com_json_put_text(one, "text", claim->text);
+        com_json_put_real(one, "measured", claim->measured);
+        com_json_put_real(one, "bound", claim->bound);
+        com_json_put_text(one, "side", claim->side == RPR_AT_MOST ? "at most" : "at least");
+        com_json_put_flag(one, "holds", claim->holds);
         if (result->seeds > 1) {
-            json_put_real(one, "low", claim->low);
-            json_put_real(one, "high", claim->high);
-            json_put_real(one, "deviation", claim->deviation);
+            com_json_put_real(one, "low", claim->low);
+            com_json_put_real(one, "high", claim->high);
+            com_json_put_real(one, "deviation", claim->deviation);
         }
-        json_append(list, one);
+        com_json_append(list, one);
     }
     return list;
 }
 
-static struct json *values_json(const double *value, size_t count)
+static com_json *values_json(const double *value, size_t count)
 {
-    struct json *list = json_array();
-    for (size_t i = 0; i < count; i++) {
-        json_append_real(list, value[i]);
-    }
+    com_json *list = com_json_array();
+    for (size_t i = 0; i < count; i++)
+        com_json_append_real(list, value[i]);
     return list;
 }
 
 /* A line's name is unique within its chart, a chart's id within its paper. */
-static void put_charts(struct json *paper, const struct rpr_result *result)
+static void put_charts(com_json *paper, const struct rpr_result *result)
 {
-    struct json *series = json_object();
-    struct json *spread = json_object();
-    struct json *charts = json_array();
+    com_json *series = com_json_object();
+    com_json *spread = com_json_object();
+    com_json *charts = com_json_array();
     for (size_t i = 0; i < result->charts; i++) {
         const struct rpr_chart *chart = &result->chart[i];
-        struct json *one = json_object();
-        struct json *names = json_array();
+        com_json *one = com_json_object();
+        com_json *names = com_json_array();
         for (size_t j = 0; j < chart->lines; j++) {
             char name[sizeof chart->id + sizeof chart->line[j].name + 2];
-            struct json *range = json_object();
+            com_json *range = com_json_object();
             snprintf(name, sizeof name, "%s/%s", chart->id, chart->line[j].name);
-            json_put(series, name, values_json(chart->line[j].value, chart->count));
-            json_put(range, "low", values_json(chart->line[j].low, chart->count));
-            json_put(range, "high", values_json(chart->line[j].high, chart->count));
-            json_put(spread, name, range);
-            json_append_text(names, name);
+            com_json_put(series, name, values_json(chart->line[j].value, chart->count));
+            com_json_put(range, "low", values_json(chart->line[j].low, chart->count));
+            com_json_put(range, "high", values_json(chart->line[j].high, chart->count));
+            com_json_put(spread, name, range);
+            com_json_append_text(names, name);
         }
-        json_put_text(one, "id", chart->id);
-        json_put_text(one, "title", chart->title);
-        json_put_text(one, "x_label", chart->x_label);
-        json_put_text(one, "y_label", chart->y_label);
-        json_put(one, "x", values_json(chart->x, chart->count));
-        json_put(one, "series", names);
-        json_append(charts, one);
+        com_json_put_text(one, "id", chart->id);
+        com_json_put_text(one, "title", chart->title);
+        com_json_put_text(one, "x_label", chart->x_label);
+        com_json_put_text(one, "y_label", chart->y_label);
+        com_json_put(one, "x", values_json(chart->x, chart->count));
+        com_json_put(one, "series", names);
+        com_json_append(charts, one);
     }
-    json_put(paper, "series", series);
-    json_put(paper, "charts", charts);
-    if (result->seeds > 1) {
-        json_put(paper, "spread", spread);
-    } else {
-        json_free(spread);
-    }
+    com_json_put(paper, "series", series);
+    com_json_put(paper, "charts", charts);
+    if (result->seeds > 1)
+        com_json_put(paper, "spread", spread);
+    else
+        com_json_free(spread);
 }
 
-static void print_json(struct rpr_result *const *results, size_t count)
+static int print_json(struct rpr_result *const *results, size_t count)
 {
-    struct json *top = json_object();
-    struct json *papers = json_array();
+    com_json *top = com_json_object();
+    com_json *papers = com_json_array();
     for (size_t i = 0; i < count; i++) {
-        struct json *paper = json_object();
-        json_put_text(paper, "paper", results[i]->paper);
-        json_put_text(paper, "citation", results[i]->citation);
-        json_put_u64(paper, "seed", results[i]->seed);
-        json_put_u64(paper, "seeds", results[i]->seeds);
-        json_put(paper, "claims", claims_json(results[i]));
+        com_json *paper = com_json_object();
+        com_json_put_text(paper, "paper", results[i]->paper);
+        com_json_put_text(paper, "citation", results[i]->citation);
+        com_json_put_u64(paper, "seed", results[i]->seed);
+        com_json_put_u64(paper, "seeds", results[i]->seeds);
+        com_json_put(paper, "claims", claims_json(results[i]));
         put_charts(paper, results[i]);
-        json_append(papers, paper);
+        com_json_append(papers, paper);
     }
-    json_put(top, "papers", papers);
-    json_print(top);
+    com_json_put(top, "papers", papers);
+    return say_json(top);
 }
 
 static int locale_is_utf8(void)
@@ -237,10 +222,8 @@ static int locale_is_utf8(void)
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
     for (size_t i = 0; i < 3; i++) {
         const char *value = getenv(names[i]);
-        if (value != NULL && value[0] != '\0') {
-            return strstr(value, "UTF-8") != NULL || strstr(value, "utf8") != NULL ||
-                   strstr(value, "utf-8") != NULL;
-        }
+        if (value && value[0] != '\0')
+            return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "utf-8");
     }
     return 0;
 }
@@ -254,33 +237,30 @@ static int print_text(const struct rpr_result *result)
                                           .good = colour ? "\033[32m" : "",
                                           .bad = colour ? "\033[31m" : "",
                                           .plain = say_plain(stdout)};
-    struct rpr_text text = {0};
+    struct com_text text = {0};
     rpr_print(&text, result, &terminal);
     if (text.failed) {
-        rpr_text_free(&text);
+        com_text_free(&text);
         return say_error(CLI_MACHINE, "out of memory");
     }
     fputs(text.bytes, stdout);
     fflush(stdout);
-    rpr_text_free(&text);
+    com_text_free(&text);
     return CLI_OK;
 }
 
-static int write_page(struct output *output, struct rpr_result *const *results, size_t count)
+static int write_page(struct com_output *output, struct rpr_result *const *results, size_t count)
 {
-    struct rpr_text text = {0};
+    struct com_text text = {0};
     rpr_page(&text, results, count);
     int code = text.failed ? say_error(CLI_MACHINE, "out of memory") : CLI_OK;
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_write(output, text.bytes, text.len);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_finish(output);
-    }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = output_commit(output);
-    }
-    rpr_text_free(&text);
+    com_text_free(&text);
     return code;
 }
 
@@ -289,9 +269,8 @@ static int write_page(struct output *output, struct rpr_result *const *results, 
 static int run_paper(const struct request *request, const char *paper, struct rpr_result **out)
 {
     struct rpr_result **results = calloc(request->seeds, sizeof *results);
-    if (results == NULL) {
+    if (!results)
         return say_error(CLI_MACHINE, "out of memory");
-    }
     int code = CLI_OK;
     unsigned done = 0;
     while (done < request->seeds && code == CLI_OK) {
@@ -304,13 +283,11 @@ static int run_paper(const struct request *request, const char *paper, struct rp
         }
         done++;
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         *out = rpr_merge(results, done);
-    } else {
-        for (unsigned i = 0; i < done; i++) {
+    else
+        for (unsigned i = 0; i < done; i++)
             rpr_free(results[i]);
-        }
-    }
     free(results);
     return code;
 }
@@ -319,53 +296,48 @@ static void count_claims(struct rpr_result *const *results, size_t count, size_t
                          size_t *holding)
 {
     *all = *holding = 0;
-    for (size_t i = 0; i < count && results[i] != NULL; i++) {
+    for (size_t i = 0; i < count && results[i]; i++) {
         *all += results[i]->claims;
-        for (size_t j = 0; j < results[i]->claims; j++) {
+        for (size_t j = 0; j < results[i]->claims; j++)
             *holding += results[i]->claim[j].holds != 0;
-        }
     }
 }
 
-static int conclude(const struct request *request, struct output *page,
+static int conclude(const struct request *request, struct com_output *page,
                     struct rpr_result *const *results, double seconds)
 {
     size_t all;
     size_t holding;
     count_claims(results, request->papers, &all, &holding);
+    int code = CLI_OK;
     if (request->as_json) {
-        print_json(results, request->papers);
+        code = print_json(results, request->papers);
     } else {
         printf("%zu of %zu claims hold (seed %llu%s, %.0f s).\n", holding, all,
                (unsigned long long)request->seed, request->seeds > 1 ? " and on" : "", seconds);
     }
-    int code = CLI_OK;
-    if (page != NULL) {
+    if (code == CLI_OK && page) {
         code = write_page(page, results, request->papers);
-        if (code == CLI_OK && !request->as_json && strcmp(request->out, "-") != 0) {
+        if (code == CLI_OK && !request->as_json && strcmp(request->out, "-") != 0)
             printf("The curves: %s\n", request->out);
-        }
     }
     return code != CLI_OK ? code : holding == all ? CLI_OK : CLI_CLAIM;
 }
 
-static int run_papers(const struct request *request, struct output *page)
+static int run_papers(const struct request *request, struct com_output *page)
 {
     struct rpr_result *results[MOST_PAPERS] = {NULL};
     double start = machine_seconds();
     int code = CLI_OK;
     for (size_t i = 0; i < request->papers && code == CLI_OK; i++) {
         code = run_paper(request, request->paper[i], &results[i]);
-        if (code == CLI_OK && !request->as_json) {
+        if (code == CLI_OK && !request->as_json)
             code = print_text(results[i]);
-        }
     }
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = conclude(request, page, results, machine_seconds() - start);
-    }
-    for (size_t i = 0; i < MOST_PAPERS; i++) {
+    for (size_t i = 0; i < MOST_PAPERS; i++)
         rpr_free(results[i]);
-    }
     return code;
 }
 
@@ -373,18 +345,15 @@ static int run_papers(const struct request *request, struct output *page)
 static int run(int argc, char **argv)
 {
     struct request request;
-    struct output output;
+    struct com_output output;
     int code = read_request(argc, argv, &request);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
-    if (request.out == NULL) {
+    if (!request.out)
         return run_papers(&request, NULL);
-    }
     code = output_open(&output, request.out);
-    if (code == CLI_OK) {
+    if (code == CLI_OK)
         code = run_papers(&request, &output);
-    }
     output_discard(&output);
     return code;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "command.h"
+#include "common/launcher.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/run.h"
@@ -17,21 +18,12 @@ const struct command cmd_train = {
     .summary = "train a network with a method and some workers",
     .usage = "terse train [--method SPEC] [--model M] [--data D] [--workers N] [options]\n"
              "  mpirun -n 4 terse train [options]",
-    .help =
-        "Trains on this machine, each worker a thread; under mpirun or srun each process is a\n"
-        "worker. The same settings give the same weights, also after --resume.\n\n"
-        "Options\n"
-        "  --method SPEC        `terse methods` lists them; default dense\n"
-        "  --lr X               learning rate, unless SPEC has one\n" TRAIN_OPTIONS_HELP
-        "  --out DIR            run.json, metrics.jsonl, TensorBoard events, weights.safetensors\n"
-        "                       and checkpoints go there\n"
-        "  --checkpoint-every K steps; default at the end\n"
-        "  --resume DIR         go on from the last checkpoint in DIR, with its settings\n"
-        "  --live PORT          watch it at http://127.0.0.1:PORT/; 0 takes a free port\n"
-        "  --live-host HOST     listen there instead of 127.0.0.1\n"
-        "  --json               print the result as one JSON object\n"
-        "  --ascii              draw without Unicode\n"
-        "  -q, --quiet          no progress;  -v, --verbose  what the exchange chose\n\n"
+    .help = "Trains on this machine, each worker a thread; under mpirun or srun each process is a\n"
+            "worker. The same settings give the same weights, also after --resume.\n\n"
+            "Options\n",
+    .options = train_request_help,
+    .notes =
+        "\n"
         "SIGINT or SIGTERM writes a checkpoint and ends with exit code 0; a second one ends at\n"
         "once. A loss that is not finite ends the training with 1, a lost worker or a full disk\n"
         "with 3: the last good checkpoint stays.\n\n"
@@ -79,13 +71,13 @@ static int train(struct train_request *request)
     terse_fault fault = {.rank = -1};
     char note[1200];
     const int speaks = !request->settings.group || terse_group_rank(request->settings.group) == 0;
-    train_request_method(request, request->method, note, sizeof note);
+    train_request_method(request, request->settings.method, note, sizeof note);
     terse_status status = terse_method_check(request->settings.method, &fault);
     if (status != TERSE_OK)
         return say_status(request->settings.method, status, &fault);
     if (!speaks) {
         request->quiet = 1;
-        request->live_port = -1;
+        request->live_port = TRAIN_NOT_LIVE;
     }
     if (note[0] != '\0' && !request->quiet)
         say_note("%s", note);
@@ -110,7 +102,7 @@ static int run(int argc, char **argv)
 {
     struct train_request request;
     terse_fault fault = {.rank = -1};
-    const int launched = ranks_launched();
+    const int launched = com_launched() > 0;
     int code = train_request_read(argc, argv, 0, &request);
     if (code != CLI_OK)
         return code;

@@ -4,11 +4,18 @@
 
 #include <stddef.h>
 
+#include "common/text.h"
+
 struct command {
     const char *name;
     const char *summary; /* its line in `terse help` */
     const char *usage;   /* lines "terse NAME ...", the first without indent */
     const char *help;    /* what it does, options, examples */
+
+    /* Where the options are rows of a table: adds their lines after `help`; `notes` follows them.
+     */
+    void (*options)(struct com_text *out);
+    const char *notes;
 
     /* argv[0] is "terse NAME", for the messages of getopt_long. Returns an exit code (say.h). */
     int (*run)(int argc, char **argv);

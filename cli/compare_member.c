@@ -7,10 +7,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/file.h"
 #include "report/run.h"
 #include "say.h"
 #include "train/files/checkpoint.h"
-#include "train/files/file.h"
+#include "train/loop/options.h"
 #include "train_result.h"
 
 /* ---- the list ---- */
@@ -135,40 +136,21 @@ enum next { NEXT_NOTHING, NEXT_TRAIN, NEXT_RESUME, NEXT_REFUSE };
 static int is_another(const struct train_request *request, const struct member *member)
 {
     struct train_request one = *request;
-    const struct trn_settings *const now = &one.settings;
     char note[1200];
-    trn_json *kept = NULL;
-    char *const path = trn_path_join(member->folder, "run.json");
-    const char *differs = NULL;
+    char how[200];
+    com_json *kept = NULL;
+    char *const path = com_path_join(member->folder, "run.json");
+    const struct com_option *differs = NULL;
     train_request_method(&one, member->method, note, sizeof note);
-    const char *const texts[][2] = {
-        {"method", now->method}, {"model", now->model}, {"data", now->data}, {"shard", now->shard}};
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {{"workers", now->workers},       {"batch", now->batch},
-                   {"accumulate", now->accumulate}, {"threads", now->threads},
-                   {"epochs", now->epochs},         {"steps", now->steps}};
-    if (!path || trn_json_read(path, &kept, NULL) != TERSE_OK) {
-        free(path);
-        return 0;
-    }
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *text = "";
-        if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
-            differs = texts[i][0];
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        uint64_t value = 0; /* steps of a run by epochs follow from them */
-        if ((numbers[i].value != 0 || strcmp(numbers[i].key, "steps") != 0) &&
-            (!trn_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value))
-            differs = numbers[i].key;
-    }
+    one.settings.seed = member->seed;
+    if (path && com_json_read(path, &kept, NULL) == TERSE_OK)
+        differs = trn_options_differ(&one.settings, kept, TRN_SHARED, how, sizeof how);
     if (differs)
         (void)say_error(CLI_REFUSED,
-                        "compare: %s holds a run with another %s: another --out leaves it alone",
-                        member->folder, differs);
-    trn_json_free(kept);
+                        "compare: %s holds a run with another %s: it %s; another --out leaves it "
+                        "alone",
+                        member->folder, differs->name, how);
+    com_json_free(kept);
     free(path);
     return differs != NULL;
 }

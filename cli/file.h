@@ -1,26 +1,20 @@
-/* Whole files in, complete files out. Every function says on standard error what failed and returns
- * an exit code (say.h). */
+/* Files of a command: common/file.h and common/output.h, with "-" for standard input and output.
+ * Every function says on standard error what failed and returns an exit code (say.h). A signal that
+ * ends the command removes what is not complete. */
 #ifndef CLI_FILE_H
 #define CLI_FILE_H
 
 #include <stddef.h>
 
-/* Reads a file to its end; "-" is standard input. The caller frees *bytes. */
+#include "common/output.h"
+
+/* Reads a file to its end. The caller frees *bytes. */
 int file_read(const char *path, unsigned char **bytes, size_t *len);
 
-/* A file under construction. It appears under its name, complete, in output_commit; until then
- * whatever stood there is untouched. "-" (standard output) and devices are written directly. */
-struct output {
-    const char *path; /* as given, for messages */
-    char *target;     /* behind symbolic links; NULL when written directly */
-    char *temp;
-    int fd;
-};
-
-int output_open(struct output *output, const char *path);
-int output_write(struct output *output, const void *bytes, size_t len);
-int output_finish(struct output *output); /* on the disk, still under its temporary name */
-int output_commit(struct output *output);
-void output_discard(struct output *output); /* after any of these; removes what is not committed */
+int output_open(struct com_output *output, const char *path);
+int output_write(struct com_output *output, const void *bytes, size_t len);
+int output_finish(struct com_output *output); /* on the disk, still under its temporary name */
+int output_commit(struct com_output *output);
+void output_discard(struct com_output *output); /* after any of these */
 
 #endif

@@ -41,9 +41,8 @@ terse_status frames_next(struct frames *frames, terse_frame *frame, size_t *star
 int frames_refuse(const struct frames *frames, terse_status status, const terse_fault *fault)
 {
     const char *rule = fault->text[0] != '\0' ? fault->text : terse_status_text(status);
-    if (status == TERSE_NO_MEMORY) {
+    if (status == TERSE_NO_MEMORY)
         return say_error(CLI_MACHINE, "out of memory reading '%s'", frames->path);
-    }
     return say_error(CLI_REFUSED, "'%s' is refused: offset %llu: %s", frames->path,
                      (unsigned long long)fault->offset, rule);
 }
@@ -54,9 +53,8 @@ terse_status frames_decode(const struct frames *frames, const terse_frame *frame
     terse_rng_key key = {.seed = frame->seed, .step = frame->step, .worker = frame->worker};
     terse_status status = terse_codec_decode_add(codec, frame->pass, &key, frame->payload,
                                                  frame->payload_len, out, fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         fault->offset += (uint64_t)(frame->payload - frames->bytes);
-    }
     return status;
 }
 

@@ -29,12 +29,10 @@ terse_status gradient_layout(terse_layout **out)
 {
     terse_layout *layout;
     terse_status status = terse_layout_create(&layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
-    for (size_t i = 0; i < LAYER_COUNT && status == TERSE_OK; i++) {
+    for (size_t i = 0; i < LAYER_COUNT && status == TERSE_OK; i++)
         status = terse_layout_add(layout, layers[i].name, layers[i].ndim, layers[i].dims);
-    }
     if (status != TERSE_OK) {
         terse_layout_destroy(layout);
         return status;
@@ -50,9 +48,8 @@ static void add_lasting(struct random *rows, float columns[RANK][WIDEST], size_t
     for (int r = 0; r < RANK; r++) {
         float weight = strength * random_normal(rows);
         strength *= 0.7f;
-        for (size_t j = 0; j < cols; j++) {
+        for (size_t j = 0; j < cols; j++)
             out[j] += weight * columns[r][j];
-        }
     }
 }
 
@@ -61,11 +58,9 @@ static void fill_layer(size_t number, unsigned step, size_t rows, size_t cols, f
     static float columns[RANK][WIDEST];
     struct random lasting = {number + 1};
     struct random fresh = {(number + 1) * 1000 + step + 1};
-    for (int r = 0; r < RANK; r++) {
-        for (size_t j = 0; j < cols; j++) {
+    for (int r = 0; r < RANK; r++)
+        for (size_t j = 0; j < cols; j++)
             columns[r][j] = random_normal(&lasting);
-        }
-    }
     for (size_t i = 0; i < rows; i++) {
         float row_scale = layers[number].scale * expf(0.7f * random_normal(&lasting));
         float *row = out + i * cols;
@@ -74,9 +69,8 @@ static void fill_layer(size_t number, unsigned step, size_t rows, size_t cols, f
             row[j] = random_normal(&fresh) * expf(0.8f * random_normal(&fresh));
         }
         add_lasting(&lasting, columns, cols, row);
-        for (size_t j = 0; j < cols; j++) {
+        for (size_t j = 0; j < cols; j++)
             row[j] *= row_scale;
-        }
     }
 }
 

@@ -6,6 +6,8 @@
 
 #include <terse/terse.h>
 
+#include "common/json.h"
+
 /* What is known of one frame beside its own fields. */
 struct finding {
     size_t number;
@@ -20,7 +22,6 @@ struct finding {
 
 int inspect_print(const struct finding *found); /* returns an exit code */
 
-struct json;
-struct json *inspect_json(const struct finding *found);
+com_json *inspect_json(const struct finding *found);
 
 #endif

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/number.h"
 #include "say.h"
 
 enum { CACHE_LINE = 64, CACHE_INDEXES = 8 };
@@ -27,14 +28,12 @@ unsigned machine_cpus(void)
 static int read_line(const char *path, char *out, int cap)
 {
     FILE *file = fopen(path, "r");
-    if (file == NULL) {
+    if (!file)
         return 0;
-    }
     int found = fgets(out, cap, file) != NULL;
     fclose(file);
-    if (found) {
+    if (found)
         out[strcspn(out, "\n")] = '\0';
-    }
     return found;
 }
 
@@ -51,9 +50,8 @@ uint64_t machine_cache(unsigned level)
         char text[32];
         if (!cache_line(index, "level", text, sizeof text) || strtoul(text, NULL, 10) != level ||
             !cache_line(index, "type", text, sizeof text) || strcmp(text, "Instruction") == 0 ||
-            !cache_line(index, "size", text, sizeof text)) {
+            !cache_line(index, "size", text, sizeof text))
             continue;
-        }
         char *unit;
         uint64_t size = strtoull(text, &unit, 10);
         return *unit == 'K' ? size << 10 : *unit == 'M' ? size << 20 : size;
@@ -65,13 +63,12 @@ void machine_cpu_name(char *out, unsigned cap)
 {
     snprintf(out, cap, "unknown");
     FILE *file = fopen("/proc/cpuinfo", "r");
-    if (file == NULL) {
+    if (!file)
         return;
-    }
     char line[256];
-    while (fgets(line, sizeof line, file) != NULL) {
+    while (fgets(line, sizeof line, file)) {
         const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) == 0 && colon != NULL) {
+        if (strncmp(line, "model name", 10) == 0 && colon) {
             line[strcspn(line, "\n")] = '\0';
             snprintf(out, cap, "%s", colon + 1 + strspn(colon + 1, " "));
             break;
@@ -101,9 +98,8 @@ float *machine_floats(uint64_t count)
 {
     void *floats;
     size_t len = count == 0 ? CACHE_LINE : (size_t)count * sizeof(float);
-    if (count > SIZE_MAX / sizeof(float) || posix_memalign(&floats, CACHE_LINE, len) != 0) {
+    if (count > SIZE_MAX / sizeof(float) || posix_memalign(&floats, CACHE_LINE, len) != 0)
         return NULL;
-    }
     memset(floats, 0, len);
     return floats;
 }
@@ -111,9 +107,8 @@ float *machine_floats(uint64_t count)
 int machine_has_room(const char *purpose, double bytes)
 {
     uint64_t memory = machine_memory();
-    if (memory == 0 || bytes <= 0.9 * (double)memory) {
+    if (memory == 0 || bytes <= 0.9 * (double)memory)
         return CLI_OK;
-    }
     return say_error(CLI_MACHINE, "%s needs %s of memory; this machine has %s", purpose,
-                     say_bytes(bytes), say_bytes((double)memory));
+                     com_show_bytes(bytes).text, com_show_bytes((double)memory).text);
 }

@@ -25,11 +25,9 @@ static int is_help(const char *word)
 /* Every command answers --help, wherever it stands before "--". */
 static int asks_help(int argc, char **argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
-        if (is_help(argv[i])) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+        if (is_help(argv[i]))
             return 1;
-        }
-    }
     return 0;
 }
 
@@ -39,9 +37,8 @@ static int check_kernels(void)
     const char *kernels;
     terse_fault fault = {0};
     terse_status status = terse_kernel_set_name(&kernels, &fault);
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         return CLI_OK;
-    }
     return say_error(CLI_REFUSED, "TERSE_KERNELS: %s",
                      fault.text[0] != '\0' ? fault.text : terse_status_text(status));
 }
@@ -53,9 +50,8 @@ static int run(const struct command *command, int argc, char **argv)
         return CLI_OK;
     }
     int code = command == &cmd_help ? CLI_OK : check_kernels();
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     char name[64];
     snprintf(name, sizeof name, "terse %s", command->name);
     argv[0] = name;
@@ -69,9 +65,8 @@ static int dispatch(int argc, char **argv)
         return CLI_USAGE;
     }
     const char *word = argv[1];
-    if (is_help(word)) {
+    if (is_help(word))
         return cmd_help.run(1, argv);
-    }
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
         printf("terse %s\n", terse_version());
         return CLI_OK;
@@ -82,9 +77,8 @@ static int dispatch(int argc, char **argv)
         return CLI_USAGE;
     }
     const struct command *command = command_find(word);
-    if (command == NULL) {
+    if (!command)
         return command_unknown(word);
-    }
     return run(command, argc - 1, argv + 1);
 }
 
@@ -92,8 +86,7 @@ int main(int argc, char **argv)
 {
     int code = dispatch(argc, argv);
     /* A result that did not reach its reader is no result. */
-    if (fflush(stdout) != 0 || ferror(stdout)) {
+    if (fflush(stdout) != 0 || ferror(stdout))
         return say_error(CLI_MACHINE, "cannot write standard output: %s", strerror(errno));
-    }
     return code;
 }

@@ -22,8 +22,7 @@ int method_sample_create(struct method_sample *sample)
     *sample = (struct method_sample){0};
     sample->gradient = machine_floats(SAMPLE_COUNT + SHIFT * TERSE_MAX_LOCAL_WORKERS);
     sample->start = machine_floats(SAMPLE_COUNT);
-    if (sample->gradient == NULL || sample->start == NULL ||
-        terse_layout_create(&sample->layout) != TERSE_OK ||
+    if (!sample->gradient || !sample->start || terse_layout_create(&sample->layout) != TERSE_OK ||
         terse_layout_add(sample->layout, "sample", 2, dims) != TERSE_OK) {
         method_sample_destroy(sample);
         return say_error(CLI_MACHINE, "out of memory");
@@ -44,14 +43,11 @@ void method_sample_destroy(struct method_sample *sample)
 int method_index(const char *spec, terse_method_about *about)
 {
     size_t len = strcspn(spec, ":=,");
-    if (spec[len] == '=') {
+    if (spec[len] == '=')
         return -1;
-    }
-    for (uint32_t i = 0; terse_method_list(i, about) == TERSE_OK; i++) {
-        if (strlen(about->name) == len && strncmp(about->name, spec, len) == 0) {
+    for (uint32_t i = 0; terse_method_list(i, about) == TERSE_OK; i++)
+        if (strlen(about->name) == len && strncmp(about->name, spec, len) == 0)
             return (int)i;
-        }
-    }
     return -1;
 }
 
@@ -59,25 +55,23 @@ int method_index(const char *spec, terse_method_about *about)
 static const char *find_value(const char *complete, const char *key)
 {
     size_t len = strlen(key);
-    for (const char *at = complete; (at = strstr(at, key)) != NULL; at += len) {
-        if (at > complete && strchr(":,", at[-1]) != NULL && at[len] == '=') {
+    for (const char *at = complete; (at = strstr(at, key)); at += len)
+        if (at > complete && strchr(":,", at[-1]) && at[len] == '=')
             return at + len + 1;
-        }
-    }
     return NULL;
 }
 
 double method_spec_value(const char *complete, const char *key, double otherwise)
 {
     const char *value = find_value(complete, key);
-    return value == NULL ? otherwise : strtod(value, NULL);
+    return !value ? otherwise : strtod(value, NULL);
 }
 
 /* Replaces the value of `key` where the spec has one; the new one is not longer. */
 static void set_value(char *complete, const char *key, char digit)
 {
     const char *found = find_value(complete, key);
-    if (found != NULL) {
+    if (found) {
         char *value = complete + (found - complete);
         size_t len = strcspn(value, ",");
         value[0] = digit;
@@ -93,9 +87,8 @@ terse_status method_sample_settle(const struct method_sample *sample, const char
 {
     terse_method *method;
     float *weights = machine_floats(SAMPLE_COUNT);
-    if (weights == NULL) {
+    if (!weights)
         return TERSE_NO_MEMORY;
-    }
     memcpy(weights, sample->start, SAMPLE_COUNT * sizeof *weights);
     terse_status status =
         terse_method_create_all(spec, 1, sample->layout, &weights, &options, &method, fault);
@@ -123,9 +116,8 @@ static terse_status step_once(const struct method_sample *sample, const char *sp
     }
     terse_status status =
         terse_method_create_all(spec, workers, sample->layout, weights, &options, methods, fault);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return status;
-    }
     status = terse_method_step_all(methods, gradients, reports, fault);
     for (uint32_t i = 0; i < workers; i++) {
         if (status == TERSE_OK) {
@@ -142,9 +134,8 @@ terse_status method_bytes_count(const struct method_sample *sample, const char *
 {
     char spec[LONGEST_SPEC];
     float *all = machine_floats((uint64_t)workers * SAMPLE_COUNT);
-    if (all == NULL) {
+    if (!all)
         return TERSE_NO_MEMORY;
-    }
     snprintf(spec, sizeof spec, "%s", complete);
     set_value(spec, "every", '1');
     set_value(spec, "warmup", '0');

@@ -45,9 +45,8 @@ void normal_fill(float *out, size_t count, uint64_t seed)
 {
     struct random random = {seed};
     float pair[2];
-    for (size_t i = 0; i + 1 < count; i += 2) {
+    for (size_t i = 0; i + 1 < count; i += 2)
         normal_pair(&random, out + i);
-    }
     if (count % 2 == 1) {
         normal_pair(&random, pair);
         out[count - 1] = pair[0];

@@ -11,9 +11,8 @@ int npy_read(const char *path, struct npy *out)
     unsigned char *bytes;
     size_t len;
     int code = file_read(path, &bytes, &len);
-    if (code != CLI_OK) {
+    if (code != CLI_OK)
         return code;
-    }
     size_t data_at = 0;
     terse_fault fault = {0};
     if (!npy_parse(bytes, len, out, &data_at, &fault)) {
@@ -45,7 +44,7 @@ static void write_shape(char *out, size_t cap, uint32_t ndim, const uint64_t *di
     snprintf(out + at, cap - at, ndim == 1 ? ",)" : ")");
 }
 
-int npy_write(struct output *output, uint32_t ndim, const uint64_t *dims, const float *data)
+int npy_write(struct com_output *output, uint32_t ndim, const uint64_t *dims, const float *data)
 {
     enum { PREFIX_LEN = 10, ALIGNMENT = 64, CAP = 512 };
     char shape[TERSE_MAX_DIMS * 24];
@@ -63,9 +62,8 @@ int npy_write(struct output *output, uint32_t ndim, const uint64_t *dims, const 
     header[9] = (char)(header_len >> 8);
 
     uint64_t count = 1;
-    for (uint32_t i = 0; i < ndim; i++) {
+    for (uint32_t i = 0; i < ndim; i++)
         count *= dims[i];
-    }
     int code = output_write(output, header, total);
     return code != CLI_OK ? code : output_write(output, data, (size_t)count * sizeof *data);
 }

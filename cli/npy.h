@@ -29,6 +29,6 @@ int npy_read(const char *path, struct npy *out);
 void npy_free(struct npy *npy);
 
 /* Header and data into an open output. Returns an exit code. */
-int npy_write(struct output *output, uint32_t ndim, const uint64_t *dims, const float *data);
+int npy_write(struct com_output *output, uint32_t ndim, const uint64_t *dims, const float *data);
 
 #endif

@@ -28,9 +28,8 @@ __attribute__((format(printf, 3, 4))) static int refuse(const struct reader *r, 
 
 static void skip_blanks(struct reader *r)
 {
-    while (r->at < r->end && (r->bytes[r->at] == ' ' || r->bytes[r->at] == '\t')) {
+    while (r->at < r->end && (r->bytes[r->at] == ' ' || r->bytes[r->at] == '\t'))
         r->at++;
-    }
 }
 
 /* The next character if it is `wanted`, past blanks. */
@@ -46,9 +45,8 @@ static int accept(struct reader *r, char wanted)
 
 static int expect(struct reader *r, char wanted)
 {
-    if (accept(r, wanted)) {
+    if (accept(r, wanted))
         return 1;
-    }
     return refuse(r, r->at, "header: '%c' expected", wanted);
 }
 
@@ -57,21 +55,18 @@ static int read_string(struct reader *r, char *out, size_t cap)
 {
     skip_blanks(r);
     size_t start = r->at;
-    if (start == r->end || (r->bytes[start] != '\'' && r->bytes[start] != '"')) {
+    if (start == r->end || (r->bytes[start] != '\'' && r->bytes[start] != '"'))
         return refuse(r, start, "header: a quoted word expected");
-    }
     const unsigned char *text = r->bytes + start + 1;
     const unsigned char *close = memchr(text, r->bytes[start], r->end - start - 1);
-    size_t len = close == NULL ? 0 : (size_t)(close - text);
-    if (close == NULL || len >= cap) {
+    size_t len = !close ? 0 : (size_t)(close - text);
+    if (!close || len >= cap) {
         return refuse(r, start, "header: %s",
-                      close == NULL ? "a quote is not closed" : "a quoted word is too long");
+                      !close ? "a quote is not closed" : "a quoted word is too long");
     }
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] < ' ' || text[i] > '~' || text[i] == '\\') {
+    for (size_t i = 0; i < len; i++)
+        if (text[i] < ' ' || text[i] > '~' || text[i] == '\\')
             return refuse(r, start + 1 + i, "header: byte 0x%02x inside a word", text[i]);
-        }
-    }
     memcpy(out, text, len);
     out[len] = '\0';
     r->at = start + len + 2;
@@ -82,9 +77,8 @@ static int accept_word(struct reader *r, const char *word)
 {
     size_t len = strlen(word);
     skip_blanks(r);
-    if (r->end - r->at < len || memcmp(r->bytes + r->at, word, len) != 0) {
+    if (r->end - r->at < len || memcmp(r->bytes + r->at, word, len) != 0)
         return 0;
-    }
     r->at += len;
     return 1;
 }
@@ -94,15 +88,12 @@ static int read_descr(struct reader *r)
     char type[16];
     skip_blanks(r);
     size_t at = r->at;
-    if (accept(r, '[')) {
+    if (accept(r, '['))
         return refuse(r, at, "a structured type; only float32 ('<f4') is read");
-    }
-    if (!read_string(r, type, sizeof type)) {
+    if (!read_string(r, type, sizeof type))
         return 0;
-    }
-    if (strcmp(type, "<f4") == 0) {
+    if (strcmp(type, "<f4") == 0)
         return 1;
-    }
     const char *name = strcmp(type, "<f8") == 0   ? " (float64)"
                        : strcmp(type, "<f2") == 0 ? " (float16)"
                        : strcmp(type, ">f4") == 0 ? " (big-endian float32)"
@@ -114,12 +105,10 @@ static int read_order(struct reader *r)
 {
     skip_blanks(r);
     size_t at = r->at;
-    if (accept_word(r, "False")) {
+    if (accept_word(r, "False"))
         return 1;
-    }
-    if (accept_word(r, "True")) {
+    if (accept_word(r, "True"))
         return refuse(r, at, "fortran_order is True; only C order is read");
-    }
     return refuse(r, at, "header: True or False expected");
 }
 
@@ -130,15 +119,13 @@ static int read_dim(struct reader *r, uint64_t *out)
     uint64_t value = 0;
     while (r->at < r->end && r->bytes[r->at] >= '0' && r->bytes[r->at] <= '9') {
         uint64_t digit = (uint64_t)(r->bytes[r->at] - '0');
-        if (value > TERSE_MAX_COUNT) {
+        if (value > TERSE_MAX_COUNT)
             return refuse(r, start, "shape: a dimension is over the limit of 2^40");
-        }
         value = value * 10 + digit;
         r->at++;
     }
-    if (r->at == start) {
+    if (r->at == start)
         return refuse(r, start, "shape: a dimension expected");
-    }
     *out = value;
     return 1;
 }
@@ -150,30 +137,24 @@ static int read_shape(struct reader *r, struct npy *out)
     size_t start = r->at;
     int comma = 1;
     out->ndim = 0;
-    if (!expect(r, '(')) {
+    if (!expect(r, '('))
         return 0;
-    }
     while (!accept(r, ')')) {
-        if (!comma) {
+        if (!comma)
             return refuse(r, r->at, "shape: ',' or ')' expected");
-        }
-        if (out->ndim == TERSE_MAX_DIMS) {
+        if (out->ndim == TERSE_MAX_DIMS)
             return refuse(r, start, "shape: more than %u dimensions", TERSE_MAX_DIMS);
-        }
-        if (!read_dim(r, &out->dims[out->ndim])) {
+        if (!read_dim(r, &out->dims[out->ndim]))
             return 0;
-        }
         out->ndim++;
         comma = accept(r, ',');
     }
-    if (out->ndim == 1 && !comma) {
+    if (out->ndim == 1 && !comma)
         return refuse(r, start, "shape: (n) is not a tuple, (n,) is");
-    }
     out->count = 1;
     for (uint32_t i = 0; i < out->ndim; i++) {
-        if (out->dims[i] != 0 && out->count > TERSE_MAX_COUNT / out->dims[i]) {
+        if (out->dims[i] != 0 && out->count > TERSE_MAX_COUNT / out->dims[i])
             return refuse(r, start, "shape: more than 2^40 elements");
-        }
         out->count *= out->dims[i];
     }
     return 1;
@@ -185,23 +166,18 @@ static int read_entry(struct reader *r, struct npy *out, unsigned *seen)
     char key[24];
     skip_blanks(r);
     size_t at = r->at;
-    if (!read_string(r, key, sizeof key)) {
+    if (!read_string(r, key, sizeof key))
         return 0;
-    }
     unsigned which = 0;
-    while (which < 3 && strcmp(key, keys[which]) != 0) {
+    while (which < 3 && strcmp(key, keys[which]) != 0)
         which++;
-    }
-    if (which == 3) {
+    if (which == 3)
         return refuse(r, at, "header: unknown key '%s'", key);
-    }
-    if (*seen & 1u << which) {
+    if (*seen & 1u << which)
         return refuse(r, at, "header: '%s' stands twice", key);
-    }
     *seen |= 1u << which;
-    if (!expect(r, ':')) {
+    if (!expect(r, ':'))
         return 0;
-    }
     return which == 0 ? read_descr(r) : which == 1 ? read_order(r) : read_shape(r, out);
 }
 
@@ -210,16 +186,13 @@ static int read_dictionary(struct reader *r, struct npy *out)
     size_t start = r->at;
     unsigned seen = 0;
     int comma = 1;
-    if (!expect(r, '{')) {
+    if (!expect(r, '{'))
         return 0;
-    }
     while (!accept(r, '}')) {
-        if (!comma) {
+        if (!comma)
             return refuse(r, r->at, "header: ',' or '}' expected");
-        }
-        if (!read_entry(r, out, &seen)) {
+        if (!read_entry(r, out, &seen))
             return 0;
-        }
         comma = accept(r, ',');
     }
     if (seen != 7) {
@@ -229,9 +202,8 @@ static int read_dictionary(struct reader *r, struct npy *out)
                                     : "shape");
     }
     skip_blanks(r);
-    if (r->at + 1 != r->end || r->bytes[r->at] != '\n') {
+    if (r->at + 1 != r->end || r->bytes[r->at] != '\n')
         return refuse(r, r->at, "header: blanks and one newline must end it");
-    }
     r->at++;
     return 1;
 }
@@ -241,34 +213,28 @@ static int read_prefix(struct reader *r, size_t len)
 {
     static const unsigned char magic[MAGIC_LEN] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
     size_t known = len < MAGIC_LEN ? len : MAGIC_LEN;
-    if (known == 0 || memcmp(r->bytes, magic, known) != 0) {
+    if (known == 0 || memcmp(r->bytes, magic, known) != 0)
         return refuse(r, 0, len == 0 ? "the file is empty" : "no NPY magic");
-    }
-    if (len < MAGIC_LEN + 4) {
+    if (len < MAGIC_LEN + 4)
         return refuse(r, len, "the file ends before the header's length");
-    }
     unsigned major = r->bytes[MAGIC_LEN];
     unsigned minor = r->bytes[MAGIC_LEN + 1];
-    if (major < 1 || major > 3 || minor != 0) {
+    if (major < 1 || major > 3 || minor != 0)
         return refuse(r, MAGIC_LEN, "NPY version %u.%u; 1.0, 2.0 and 3.0 are read", major, minor);
-    }
     size_t length_at = MAGIC_LEN + 2;
     size_t width = major == 1 ? 2 : 4;
-    if (len < length_at + width) {
+    if (len < length_at + width)
         return refuse(r, len, "the file ends before the header's length");
-    }
     uint64_t header_len = 0;
-    for (size_t i = width; i-- > 0;) {
+    for (size_t i = width; i-- > 0;)
         header_len = header_len << 8 | r->bytes[length_at + i];
-    }
     r->at = length_at + width;
     if (header_len > LONGEST_HEADER) {
         return refuse(r, length_at, "a header of %llu bytes; at most %d are read",
                       (unsigned long long)header_len, LONGEST_HEADER);
     }
-    if (header_len > len - r->at) {
+    if (header_len > len - r->at)
         return refuse(r, len, "the file ends inside the header");
-    }
     r->end = r->at + (size_t)header_len;
     return 1;
 }
@@ -277,9 +243,8 @@ int npy_parse(const unsigned char *bytes, size_t len, struct npy *out, size_t *d
               terse_fault *fault)
 {
     struct reader r = {.bytes = bytes, .fault = fault};
-    if (!read_prefix(&r, len) || !read_dictionary(&r, out)) {
+    if (!read_prefix(&r, len) || !read_dictionary(&r, out))
         return 0;
-    }
     uint64_t here = len - r.at;
     uint64_t wanted = out->count * sizeof(float);
     if (here < wanted) {

@@ -19,19 +19,15 @@ static inline __attribute__((always_inline)) void read_lines(const float *values
     const line_u32 *at = (const line_u32 *)(const void *)values;
     line_u32 seen[LANES] = {{0}};
     size_t i = 0;
-    for (; i + LANES <= lines; i += LANES) {
-        for (size_t lane = 0; lane < LANES; lane++) {
+    for (; i + LANES <= lines; i += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
             seen[lane] |= at[i + lane];
-        }
-    }
-    for (; i < lines; i++) {
+    for (; i < lines; i++)
         seen[0] |= at[i];
-    }
     line_u32 all = seen[0] | seen[1] | seen[2] | seen[3];
     uint32_t bits = 0;
-    for (size_t j = 0; j < LINE; j++) {
+    for (size_t j = 0; j < LINE; j++)
         bits |= all[j];
-    }
     sink = bits;
 }
 
@@ -49,9 +45,8 @@ static inline __attribute__((always_inline)) void write_lines(float *values, siz
 static inline __attribute__((always_inline)) void update_lines(float *values, size_t lines)
 {
     line_f32 *at = (line_f32 *)(void *)values;
-    for (size_t i = 0; i < lines; i++) {
+    for (size_t i = 0; i < lines; i++)
         at[i] += 0.5f;
-    }
 }
 
 enum pass { READ, WRITE, UPDATE };
@@ -89,12 +84,10 @@ __attribute__((target("avx512f"))) static void run_avx512(enum pass pass, float 
 static run_fn *best(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) {
+    if (__builtin_cpu_supports("avx512f"))
         return run_avx512;
-    }
-    if (__builtin_cpu_supports("avx2")) {
+    if (__builtin_cpu_supports("avx2"))
         return run_avx2;
-    }
 #endif
     return run_plain;
 }
@@ -147,7 +140,6 @@ void pass_move(float *from, float *to, size_t count)
 
 void pass_scatter(float *to, const uint32_t *index, const float *value, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         to[index[i]] += value[i];
-    }
 }

@@ -16,16 +16,6 @@ static struct {
     stop_fn *stop;
 } mpi;
 
-int ranks_launched(void)
-{
-    static const char *const signs[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK",
-                                        "PMI_RANK"};
-    for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++)
-        if (getenv(signs[i]))
-            return 1;
-    return 0;
-}
-
 /* Where a library of this name may lie: beside the command (a build folder), or in the lib folder
  * next to its bin. */
 static void *open_beside(const char *name)

@@ -1,12 +1,9 @@
-/* This process as one of several that mpirun or srun started. libterse-mpi is loaded only then, so
- * that the command needs no MPI otherwise. */
+/* This process as one of several that mpirun or srun started (common/launcher.h). libterse-mpi is
+ * loaded only then, so that the command needs no MPI otherwise. */
 #ifndef CLI_RANKS_H
 #define CLI_RANKS_H
 
 #include <terse/group.h>
-
-/* Is there a launcher? Reads the environment alone. */
-int ranks_launched(void);
 
 /* Loads libterse-mpi (TERSE_MPI_LIBRARY, or the one beside this command), starts MPI and takes the
  * handle. TERSE_UNSUPPORTED: there is no such library. */

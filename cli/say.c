@@ -1,19 +1,9 @@
 #include "say.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { RING = 8, TEXT_LEN = 32 };
-
-static char *ring_text(void)
-{
-    static char ring[RING][TEXT_LEN];
-    static unsigned next;
-    return ring[next++ % RING];
-}
 
 int say_error(int code, const char *format, ...)
 {
@@ -46,13 +36,16 @@ void say_note(const char *format, ...)
     va_end(values);
 }
 
-int say_errno(const char *what, const char *path)
+int say_json(com_json *value)
 {
-    int reason = errno;
-    int by_path = reason == ENOENT || reason == EACCES || reason == EISDIR || reason == ENOTDIR ||
-                  reason == ENAMETOOLONG || reason == EPERM || reason == ELOOP;
-    return say_error(by_path ? CLI_REFUSED : CLI_MACHINE, "cannot %s '%s': %s", what, path,
-                     strerror(reason));
+    char *text = NULL;
+    terse_fault fault = {0};
+    const terse_status status = com_json_print(value, 1, &text, &fault);
+    com_json_free(value);
+    if (status == TERSE_OK)
+        puts(text);
+    free(text);
+    return say_failure(status, &fault);
 }
 
 static int code_of(terse_status status)
@@ -66,18 +59,23 @@ static int code_of(terse_status status)
 
 int say_status(const char *subject, terse_status status, const terse_fault *fault)
 {
-    if (fault == NULL || fault->text[0] == '\0') {
+    if (!fault || fault->text[0] == '\0')
         return say_error(code_of(status), "%s: %s", subject, terse_status_text(status));
-    }
     return say_error(code_of(status), "%s: offset %llu: %s", subject,
                      (unsigned long long)fault->offset, fault->text);
+}
+
+int say_failure(terse_status status, const terse_fault *fault)
+{
+    const int code = status == COM_BAD_DISK ? CLI_MACHINE : code_of(status);
+    return status == TERSE_OK ? CLI_OK : say_error(code, "%s", fault->text);
 }
 
 static int has_colour(FILE *stream)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *term = getenv("TERM");
-    return (no_color == NULL || no_color[0] == '\0') && term != NULL && strcmp(term, "dumb") != 0 &&
+    return (!no_color || no_color[0] == '\0') && term && strcmp(term, "dumb") != 0 &&
            isatty(fileno(stream));
 }
 
@@ -89,34 +87,4 @@ const char *say_bold(FILE *stream)
 const char *say_plain(FILE *stream)
 {
     return has_colour(stream) ? "\033[0m" : "";
-}
-
-const char *say_count(uint64_t count)
-{
-    char digits[TEXT_LEN];
-    char *text = ring_text();
-    int len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)count);
-    char *at = text;
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0) {
-            *at++ = ',';
-        }
-        *at++ = digits[i];
-    }
-    *at = '\0';
-    return text;
-}
-
-const char *say_bytes(double bytes)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    size_t unit = 0;
-    while (bytes >= 999.5 && unit + 1 < sizeof units / sizeof units[0]) {
-        bytes /= 1000;
-        unit++;
-    }
-    char *text = ring_text();
-    snprintf(text, TEXT_LEN, unit == 0 || bytes >= 99.95 ? "%.0f %s" : "%.1f %s", bytes,
-             units[unit]);
-    return text;
 }

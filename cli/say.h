@@ -7,6 +7,8 @@
 
 #include <terse/status.h>
 
+#include "common/json.h"
+
 /* Exit codes; `terse help` and the manual page list them. */
 enum {
     CLI_OK = 0,
@@ -27,9 +29,12 @@ SAY_FORMAT(2, 3) int say_usage(const char *command, const char *format, ...);
 /* A line on standard error that is no error. */
 SAY_FORMAT(1, 2) void say_note(const char *format, ...);
 
-/* "terse: cannot WHAT 'PATH': STRERROR"; returns CLI_MACHINE, or CLI_REFUSED where the path was
- * the mistake. */
-int say_errno(const char *what, const char *path);
+/* What common/ could not do: "terse: TEXT"; returns CLI_OK for TERSE_OK, CLI_MACHINE for memory and
+ * disks, else CLI_REFUSED. */
+int say_failure(terse_status status, const terse_fault *fault);
+
+/* Prints to standard output with a closing newline, and frees the value. Returns an exit code. */
+int say_json(com_json *value);
 
 /* What the library refused: "terse: SUBJECT: offset N: TEXT" or the status' own text. */
 int say_status(const char *subject, terse_status status, const terse_fault *fault);
@@ -37,9 +42,5 @@ int say_status(const char *subject, terse_status status, const terse_fault *faul
 /* "" or the sequence for bold, as `stream` is a terminal or not and NO_COLOR says. */
 const char *say_bold(FILE *stream);
 const char *say_plain(FILE *stream); /* ends bold */
-
-/* "1,234,567" and "1.2 MB" into a ring of buffers: good for one printf. */
-const char *say_count(uint64_t count);
-const char *say_bytes(double bytes);
 
 #endif

@@ -16,7 +16,7 @@ struct table {
 struct table *table_create(const char *columns)
 {
     struct table *table = calloc(1, sizeof *table);
-    if (table != NULL) {
+    if (table) {
         table->columns = columns;
         table->width = strlen(columns);
     }
@@ -25,14 +25,12 @@ struct table *table_create(const char *columns)
 
 static int make_room(struct table *table)
 {
-    if (table->count < table->cap) {
+    if (table->count < table->cap)
         return 1;
-    }
     size_t cap = table->cap == 0 ? 64 : table->cap * 2;
     char **cells = realloc(table->cells, cap * sizeof *cells);
-    if (cells == NULL) {
+    if (!cells)
         return 0;
-    }
     table->cells = cells;
     table->cap = cap;
     return 1;
@@ -40,16 +38,15 @@ static int make_room(struct table *table)
 
 void table_cell(struct table *table, const char *format, ...)
 {
-    if (table == NULL) {
+    if (!table)
         return;
-    }
     char text[512];
     va_list values;
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
     char *copy = strdup(text);
-    if (copy == NULL || !make_room(table)) {
+    if (!copy || !make_room(table)) {
         free(copy);
         table->failed = 1;
         return;
@@ -61,9 +58,8 @@ void table_cell(struct table *table, const char *format, ...)
 static size_t columns_of(const char *text)
 {
     size_t columns = 0;
-    for (; *text != '\0'; text++) {
+    for (; *text != '\0'; text++)
         columns += ((unsigned char)*text & 0xC0) != 0x80;
-    }
     return columns;
 }
 
@@ -84,37 +80,33 @@ static void print_row(const struct table *table, const char *const *cells, const
     for (size_t c = 0; c < table->width; c++) {
         int pad = (int)(widths[c] - columns_of(cells[c]));
         int last = c + 1 == table->width;
-        if (table->columns[c] == 'r') {
+        if (table->columns[c] == 'r')
             printf("%*s%s", pad, "", cells[c]);
-        } else {
+        else
             printf("%s%*s", cells[c], last ? 0 : pad, "");
-        }
         fputs(last ? "\n" : "  ", stdout);
     }
 }
 
 static void destroy(struct table *table)
 {
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->count; i++)
         free(table->cells[i]);
-    }
     free(table->cells);
     free(table);
 }
 
 int table_print(struct table *table, int indent)
 {
-    size_t *widths = table == NULL ? NULL : calloc(table->width, sizeof *widths);
-    if (widths == NULL || table->failed) {
+    size_t *widths = !table ? NULL : calloc(table->width, sizeof *widths);
+    if (!widths || table->failed) {
         free(widths);
-        if (table != NULL) {
+        if (table)
             destroy(table);
-        }
         return say_error(CLI_MACHINE, "out of memory");
     }
-    for (size_t c = 0; c < table->width; c++) {
+    for (size_t c = 0; c < table->width; c++)
         widths[c] = widest(table, c);
-    }
     for (size_t i = 0; i + table->width <= table->count; i += table->width) {
         fputs(i == 0 ? say_bold(stdout) : "", stdout);
         print_row(table, (const char *const *)&table->cells[i], widths, indent);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/number.h"
 #include "say.h"
 
 /* "64x3x7x7" -> 4; 0 if it is anything else. */
@@ -12,12 +13,10 @@ static uint32_t read_dims(const char *text, uint64_t dims[TERSE_MAX_DIMS])
     while (ndim < TERSE_MAX_DIMS && *text >= '0' && *text <= '9') {
         char *end;
         dims[ndim++] = strtoull(text, &end, 10);
-        if (*end == '\0') {
+        if (*end == '\0')
             return ndim;
-        }
-        if (*end != 'x') {
+        if (*end != 'x')
             return 0;
-        }
         text = end + 1;
     }
     return 0;
@@ -28,7 +27,7 @@ int tensors_add(struct tensors *tensors, const char *text)
     char name[TERSE_MAX_NAME + 1];
     uint64_t dims[TERSE_MAX_DIMS];
     const char *equals = strrchr(text, '=');
-    uint32_t ndim = equals == NULL ? 0 : read_dims(equals + 1, dims);
+    uint32_t ndim = !equals ? 0 : read_dims(equals + 1, dims);
     if (ndim == 0 || (size_t)(equals - text) >= sizeof name) {
         return say_usage("encode", "--tensor: '%s' is not NAME=D1xD2x..., e.g. conv1=64x3x7x7",
                          text);
@@ -36,12 +35,10 @@ int tensors_add(struct tensors *tensors, const char *text)
     memcpy(name, text, (size_t)(equals - text));
     name[equals - text] = '\0';
     terse_status status = TERSE_OK;
-    if (tensors->layout == NULL) {
+    if (!tensors->layout)
         status = terse_layout_create(&tensors->layout);
-    }
-    if (status == TERSE_OK) {
+    if (status == TERSE_OK)
         status = terse_layout_add(tensors->layout, name, ndim, dims);
-    }
     if (status == TERSE_BAD_ARGUMENT) {
         return say_usage("encode", "--tensor: '%s' is over a limit (name, dimensions or size)",
                          text);
@@ -51,44 +48,41 @@ int tensors_add(struct tensors *tensors, const char *text)
 
 int tensors_name(struct tensors *tensors, const char *name)
 {
-    if (strlen(name) > TERSE_MAX_NAME) {
+    if (strlen(name) > TERSE_MAX_NAME)
         return say_usage("encode", "--name: longer than %u bytes", TERSE_MAX_NAME);
-    }
     tensors->name = name;
     return CLI_OK;
 }
 
 int tensors_layout(struct tensors *tensors, uint32_t ndim, const uint64_t *dims, terse_layout **out)
 {
-    if (tensors->layout != NULL && tensors->name != NULL) {
+    if (tensors->layout && tensors->name)
         return say_usage("encode", "--name goes without --tensor, which names by itself");
-    }
-    if (tensors->layout != NULL) {
+    if (tensors->layout) {
         uint64_t count = 1;
-        for (uint32_t i = 0; i < ndim; i++) {
+        for (uint32_t i = 0; i < ndim; i++)
             count *= dims[i];
-        }
         if (terse_layout_count(tensors->layout) != count) {
             return say_error(CLI_REFUSED, "the tensors hold %s elements, the input %s",
-                             say_count(terse_layout_count(tensors->layout)), say_count(count));
+                             com_show_count(terse_layout_count(tensors->layout)).text,
+                             com_show_count(count).text);
         }
         *out = tensors->layout;
         tensors->layout = NULL;
         return CLI_OK;
     }
-    const char *name = tensors->name == NULL ? "" : tensors->name;
+    const char *name = !tensors->name ? "" : tensors->name;
     terse_layout *layout;
     terse_status status = terse_layout_create(&layout);
-    if (status != TERSE_OK) {
+    if (status != TERSE_OK)
         return say_status("layout", status, NULL);
-    }
     status = terse_layout_add(layout, name, ndim, dims);
     if (status != TERSE_OK) {
         terse_layout_destroy(layout);
         return say_error(CLI_REFUSED,
                          "the input's shape or name is over a limit: a tensor has at "
                          "most %s elements and no control characters in its name",
-                         say_count(TERSE_MAX_TENSOR_COUNT));
+                         com_show_count(TERSE_MAX_TENSOR_COUNT).text);
     }
     *out = layout;
     return CLI_OK;

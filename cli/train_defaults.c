@@ -2,103 +2,56 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/file.h"
 #include "say.h"
-#include "train/files/file.h"
+#include "train/data/data.h"
+#include "train/loop/options.h"
 #include "train_request.h"
 
-/* What suits the data. */
-static const char *model_for(const char *data)
-{
-    static const struct {
-        const char *data;
-        const char *model;
-    } suits[] = {{"cifar", "resnet20"},
-                 {"agnews", "textbag"},
-                 {"libsvm", "logistic"},
-                 {"regression", "linear"},
-                 {"quadratic", "linear"}};
-    for (size_t i = 0; i < sizeof suits / sizeof suits[0]; i++)
-        if (strncmp(data, suits[i].data, strlen(suits[i].data)) == 0)
-            return suits[i].model;
-    return "cnn";
-}
-
-/* ---- one value: said, kept, usual ---- */
-
-static void text(const trn_json *kept, const char *key, const char *usual, const char **value)
-{
-    if (!*value && !(kept && trn_json_get_text(kept, key, value)))
-        *value = usual;
-}
-
-static void whole(const trn_json *kept, const char *key, uint64_t unsaid, uint64_t usual,
-                  uint64_t *value)
-{
-    if (*value == unsaid && !(kept && trn_json_get_u64(kept, key, value)))
-        *value = usual;
-}
-
-static void small(const trn_json *kept, const char *key, uint32_t usual, uint32_t *value)
-{
-    uint64_t wide = *value;
-    whole(kept, key, 0, usual, &wide);
-    *value = (uint32_t)wide;
-}
-
-static void real(const trn_json *kept, const char *key, double usual, double *value)
-{
-    if (*value < 0 && !(kept && trn_json_get_real(kept, key, value)))
-        *value = usual;
-}
-
 /* How long: epochs or steps, whichever was said, or whichever the run was told. */
-static void complete_length(const trn_json *kept, struct trn_settings *settings)
+static void complete_length(struct trn_settings *settings, const struct trn_settings *said)
 {
-    if (settings->epochs || settings->steps)
-        return;
-    whole(kept, "epochs", 0, 0, &settings->epochs);
-    if (!settings->epochs)
-        whole(kept, "steps", 0, 0, &settings->steps);
-    if (!settings->epochs && !settings->steps)
-        settings->epochs = 3;
+    if (said->epochs || said->steps) {
+        settings->epochs = said->epochs;
+        settings->steps = said->steps;
+    } else if (settings->epochs) {
+        settings->steps = 0; /* those of the run followed from its epochs */
+    }
 }
 
-static void complete(struct train_request *request, const trn_json *kept)
+/* Each value: what was said, what was kept, what is usual. */
+static void complete(struct train_request *request, const com_json *kept, unsigned command)
 {
     struct trn_settings *const settings = &request->settings;
-    text(kept, "data", "fashion", &settings->data);
-    text(kept, "model", model_for(settings->data), &settings->model);
-    text(kept, "shard", "iid", &settings->shard);
-    /* --lr alone speaks of the usual method */
-    text(request->lr < 0 ? kept : NULL, "method", "dense", &request->method);
-    small(kept, "workers", 4, &settings->workers);
-    small(kept, "batch", 32, &settings->batch);
-    small(kept, "accumulate", 1, &settings->accumulate);
-    small(kept, "threads", 1, &settings->threads);
-    small(kept, "codec_threads", 1, &settings->codec_threads);
-    whole(kept, "seed", TRAIN_UNSAID, 1, &settings->seed);
-    whole(kept, "checkpoint_every", 0, 0, &settings->checkpoint_every);
-    whole(kept, "evaluate_every", 0, 0, &settings->evaluate_every);
-    real(kept, "target", 0, &settings->target);
-    real(kept, "timeout", 60, &settings->timeout);
-    complete_length(kept, settings);
-    if (!settings->augment && kept)
-        (void)trn_json_get_flag(kept, "augment", &settings->augment);
+    const struct trn_settings said = *settings;
+    for (int i = 0; trn_options[i].name; i++) {
+        const struct com_option *const option = &trn_options[i];
+        const int is_method = option->offset == offsetof(struct trn_settings, method);
+        if (request->given >> i & 1 || !(option->flags & command))
+            continue;
+        if (is_method && settings->lr >= 0) /* --lr alone speaks of the usual method */
+            com_option_set_usual(option, settings);
+        else if (!kept || !com_option_read(option, kept, settings))
+            com_option_set_usual(option, settings);
+    }
+    complete_length(settings, &said);
+    if (!settings->model)
+        settings->model = trn_data_model(settings->data);
 }
 
 /* ---- from a folder ---- */
 
 /* Rank 0 reads, the others hear. A folder without run.json has nothing to tell: the checkpoint in
  * it is compared with the settings anyhow. */
-static terse_status hear(terse_group *group, const char *folder, trn_json **out, terse_fault *fault)
+static terse_status hear(terse_group *group, const char *folder, com_json **out, terse_fault *fault)
 {
-    char *const path = trn_path_join(folder, "run.json");
+    char *const path = com_path_join(folder, "run.json");
     char *said = NULL;
     uint64_t len = 0;
     terse_status status = TERSE_OK;
     if (path && (!group || terse_group_rank(group) == 0) &&
-        trn_json_read(path, out, NULL) == TERSE_OK && group &&
-        trn_json_print(*out, 0, &said, NULL) == TERSE_OK)
+        com_json_read(path, out, NULL) == TERSE_OK && group &&
+        com_json_print(*out, 0, &said, NULL) == TERSE_OK)
         len = strlen(said);
     free(path);
     if (group)
@@ -108,7 +61,7 @@ static terse_status hear(terse_group *group, const char *folder, trn_json **out,
     if (status == TERSE_OK && len > 0)
         status = terse_group_broadcast(group, 0, said, (size_t)len, fault);
     if (status == TERSE_OK && len > 0 && !*out)
-        status = trn_json_parse("run.json", said, (size_t)len, out, fault);
+        status = com_json_parse("run.json", said, (size_t)len, out, fault);
     free(said);
     return status;
 }
@@ -125,7 +78,7 @@ int train_request_complete(struct train_request *request)
         if (!settings->out)
             settings->out = settings->resume;
     }
-    complete(request, request->kept);
+    complete(request, request->kept, request->methods ? TRN_OF_COMPARE : TRN_OF_TRAIN);
     if (settings->group)
         settings->workers = terse_group_workers(settings->group);
     return CLI_OK;
@@ -133,6 +86,6 @@ int train_request_complete(struct train_request *request)
 
 void train_request_free(struct train_request *request)
 {
-    trn_json_free(request->kept);
+    com_json_free(request->kept);
     request->kept = NULL;
 }

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/json.h"
+#include "common/number.h"
 #include "report/live.h"
 #include "say.h"
 
@@ -65,16 +67,16 @@ static double now(void)
     return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
 }
 
-static double number(const trn_json *line, const char *key)
+static double number(const com_json *line, const char *key)
 {
     double value = 0;
     uint64_t whole = 0;
-    if (!trn_json_get_real(line, key, &value) && trn_json_get_u64(line, key, &whole))
+    if (!com_json_get_real(line, key, &value) && com_json_get_u64(line, key, &whole))
         value = (double)whole;
     return value;
 }
 
-static void draw_step(struct progress *progress, const trn_json *line)
+static void draw_step(struct progress *progress, const com_json *line)
 {
     char text[400];
     size_t used = 0;
@@ -96,7 +98,7 @@ static void draw_step(struct progress *progress, const trn_json *line)
                                  examples / seconds);
     if (said > 0)
         (void)snprintf(text + used, sizeof text - used, "  %s a step, compression ratio %.1f",
-                       say_bytes(said), dense / said);
+                       com_show_bytes(said).text, dense / said);
     struct winsize size;
     const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 80;
     (void)fprintf(stderr, "\r\033[K%.*s", width - 1, text);
@@ -112,10 +114,10 @@ static void clear_line(struct progress *progress)
     progress->open = 0;
 }
 
-static void draw_evaluation(struct progress *progress, const trn_json *line)
+static void draw_evaluation(struct progress *progress, const com_json *line)
 {
     double accuracy = 0;
-    const int classifies = trn_json_get_real(line, "accuracy", &accuracy);
+    const int classifies = com_json_get_real(line, "accuracy", &accuracy);
     progress->accuracy = classifies ? accuracy : -1;
     if (progress->request->quiet)
         return;
@@ -129,13 +131,13 @@ static void draw_evaluation(struct progress *progress, const trn_json *line)
 
 /* ---- what the loop tells ---- */
 
-static void on_line(void *context, const trn_json *line)
+static void on_line(void *context, const com_json *line)
 {
     struct progress *const progress = context;
     const char *kind = "";
     char *text = NULL;
-    (void)trn_json_get_text(line, "kind", &kind);
-    if (progress->live && trn_json_print(line, 0, &text, NULL) == TERSE_OK)
+    (void)com_json_get_text(line, "kind", &kind);
+    if (progress->live && com_json_print(line, 0, &text, NULL) == TERSE_OK)
         rep_live_push(progress->live, text);
     free(text);
     if (strcmp(kind, "step") == 0 && !progress->request->quiet)
@@ -155,7 +157,7 @@ static int start_live(struct progress *progress)
 {
     const struct train_request *const request = progress->request;
     terse_fault fault = {0};
-    if (request->live_port < 0)
+    if (request->live_port == TRAIN_NOT_LIVE)
         return CLI_OK;
     if (rep_live_start(request->live_host, (uint16_t)request->live_port, &progress->live, &fault) !=
         TERSE_OK)

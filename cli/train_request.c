@@ -4,156 +4,184 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <terse/terse.h>
-
-#include "option.h"
 #include "say.h"
+#include "train/loop/options.h"
 
-#define MOST_SEED (1ull << 53) /* what JSON can carry */
+#define BOTH (TRN_OF_TRAIN | TRN_OF_COMPARE)
+#define AT(member) .offset = offsetof(struct train_request, member)
 
-enum {
-    OPT_MODEL = 256,
-    OPT_DATA,
-    OPT_METHOD,
-    OPT_METHODS,
-    OPT_WORKERS,
-    OPT_EPOCHS,
-    OPT_STEPS,
-    OPT_BATCH,
-    OPT_ACCUMULATE,
-    OPT_LR,
-    OPT_SEED,
-    OPT_SEEDS,
-    OPT_OUT,
-    OPT_CHECKPOINT_EVERY,
-    OPT_RESUME,
-    OPT_EVALUATE_EVERY,
-    OPT_TARGET,
-    OPT_SHARD,
-    OPT_AUGMENT,
-    OPT_THREADS,
-    OPT_CODEC_THREADS,
-    OPT_TIMEOUT,
-    OPT_JSON,
-    OPT_LIVE,
-    OPT_LIVE_HOST,
-    OPT_ASCII,
+/* What the commands have beside the settings of a training: before them in the help, ... */
+static const struct com_option first_options[] = {
+    {.name = "methods",
+     .kind = COM_OPTION_TEXT,
+     .word = "LIST",
+     .help = "specs, separated by ';'",
+     .elsewhere = "--methods and --seeds are for terse compare",
+     .flags = TRN_OF_COMPARE,
+     AT(methods)},
+    {.name = "seeds",
+     .kind = COM_OPTION_U64,
+     .word = "N",
+     .low = 1,
+     .high = 1000,
+     .help = "N runs of each, seeds Z, Z+1, ...; the table shows the spread",
+     .elsewhere = "--methods and --seeds are for terse compare",
+     .flags = TRN_OF_COMPARE,
+     AT(seeds)},
+    {.name = NULL},
 };
 
-static const struct option options[] = {
-    {"model", required_argument, NULL, OPT_MODEL},
-    {"data", required_argument, NULL, OPT_DATA},
-    {"method", required_argument, NULL, OPT_METHOD},
-    {"methods", required_argument, NULL, OPT_METHODS},
-    {"workers", required_argument, NULL, OPT_WORKERS},
-    {"epochs", required_argument, NULL, OPT_EPOCHS},
-    {"steps", required_argument, NULL, OPT_STEPS},
-    {"batch", required_argument, NULL, OPT_BATCH},
-    {"accumulate", required_argument, NULL, OPT_ACCUMULATE},
-    {"lr", required_argument, NULL, OPT_LR},
-    {"seed", required_argument, NULL, OPT_SEED},
-    {"seeds", required_argument, NULL, OPT_SEEDS},
-    {"out", required_argument, NULL, OPT_OUT},
-    {"checkpoint-every", required_argument, NULL, OPT_CHECKPOINT_EVERY},
-    {"resume", required_argument, NULL, OPT_RESUME},
-    {"evaluate-every", required_argument, NULL, OPT_EVALUATE_EVERY},
-    {"target", required_argument, NULL, OPT_TARGET},
-    {"shard", required_argument, NULL, OPT_SHARD},
-    {"augment", no_argument, NULL, OPT_AUGMENT},
-    {"threads", required_argument, NULL, OPT_THREADS},
-    {"codec-threads", required_argument, NULL, OPT_CODEC_THREADS},
-    {"timeout", required_argument, NULL, OPT_TIMEOUT},
-    {"json", no_argument, NULL, OPT_JSON},
-    {"live", required_argument, NULL, OPT_LIVE},
-    {"live-host", required_argument, NULL, OPT_LIVE_HOST},
-    {"ascii", no_argument, NULL, OPT_ASCII},
-    {"quiet", no_argument, NULL, 'q'},
-    {"verbose", no_argument, NULL, 'v'},
-    {NULL, 0, NULL, 0},
+/* ... and after them. */
+static const struct com_option last_options[] = {
+    {.name = "live",
+     .kind = COM_OPTION_U32,
+     .word = "PORT",
+     .high = 65535,
+     .help = "watch it at http://127.0.0.1:PORT/; 0 takes a free port",
+     .flags = BOTH,
+     AT(live_port)},
+    {.name = "live-host",
+     .kind = COM_OPTION_TEXT,
+     .word = "HOST",
+     .help = "listen there instead of 127.0.0.1",
+     .flags = BOTH,
+     AT(live_host)},
+    {.name = "json",
+     .kind = COM_OPTION_FLAG,
+     .help = "print the result as one JSON object",
+     .flags = BOTH,
+     AT(json)},
+    {.name = "ascii",
+     .kind = COM_OPTION_FLAG,
+     .help = "draw without Unicode",
+     .flags = BOTH,
+     AT(ascii)},
+    {.name = "quiet",
+     .letter = 'q',
+     .kind = COM_OPTION_FLAG,
+     .help = "no progress",
+     .flags = BOTH,
+     AT(quiet)},
+    {.name = "verbose",
+     .letter = 'v',
+     .kind = COM_OPTION_FLAG,
+     .help = "also what the exchange chose",
+     .elsewhere = "--verbose is for terse train",
+     .flags = TRN_OF_TRAIN,
+     AT(verbose)},
+    {.name = NULL},
 };
 
-/* ---- numbers ---- */
+/* ---- all rows, one after the other ---- */
 
-/* A whole number in low..high into *out, or what the range is. */
-static int whole(const char *command, const char *name, uint64_t low, uint64_t high, uint64_t *out)
+enum { MOST_ROWS = 64, FIRST_VALUE = 256 /* of getopt: beyond every letter */ };
+
+struct rows {
+    const struct com_option *row[MOST_ROWS];
+    size_t count;
+};
+
+static void add_rows(struct rows *rows, const struct com_option *option)
 {
-    if (option_count(optarg, low, high, out))
-        return CLI_OK;
-    return say_usage(command, "--%s: '%s' is not a whole number from %llu to %llu", name, optarg,
-                     (unsigned long long)low, (unsigned long long)high);
+    for (; option->name && rows->count < MOST_ROWS; option++)
+        rows->row[rows->count++] = option;
 }
 
-static int small(const char *command, const char *name, uint64_t low, uint64_t high, uint32_t *out)
+static struct rows all_rows(void)
 {
-    uint64_t value = 0;
-    const int code = whole(command, name, low, high, &value);
-    if (code == CLI_OK)
-        *out = (uint32_t)value;
-    return code;
+    struct rows rows = {.count = 0};
+    add_rows(&rows, first_options);
+    add_rows(&rows, trn_options);
+    add_rows(&rows, last_options);
+    return rows;
 }
 
-static int real(const char *command, const char *name, double low, double high, double *out)
+static void help(unsigned command, struct com_text *out)
 {
-    if (option_real(optarg, low, high, out))
-        return CLI_OK;
-    return say_usage(command, "--%s: '%s' is not a number from %g to %g", name, optarg, low, high);
+    const struct rows rows = all_rows();
+    for (size_t i = 0; i < rows.count; i++)
+        if (rows.row[i]->flags & command)
+            com_option_help(rows.row[i], out);
 }
 
-static int read_number(const char *command, int option, struct train_request *out)
+void train_request_help(struct com_text *out)
 {
-    struct trn_settings *const settings = &out->settings;
-    uint64_t port = 0;
-    int code = CLI_OK;
-    switch (option) {
-    case OPT_WORKERS:
-        return small(command, "workers", 1, TERSE_MAX_LOCAL_WORKERS, &settings->workers);
-    case OPT_EPOCHS: return whole(command, "epochs", 1, 1000000, &settings->epochs);
-    case OPT_STEPS: return whole(command, "steps", 1, 1000000000, &settings->steps);
-    case OPT_BATCH: return small(command, "batch", 1, 65536, &settings->batch);
-    case OPT_ACCUMULATE: return small(command, "accumulate", 1, 65536, &settings->accumulate);
-    case OPT_LR: return real(command, "lr", 0, 1000, &out->lr);
-    case OPT_SEED: return whole(command, "seed", 0, MOST_SEED, &settings->seed);
-    case OPT_SEEDS: return whole(command, "seeds", 1, 1000, &out->seeds);
-    case OPT_CHECKPOINT_EVERY:
-        return whole(command, "checkpoint-every", 1, 1000000000, &settings->checkpoint_every);
-    case OPT_EVALUATE_EVERY:
-        return whole(command, "evaluate-every", 1, 1000000000, &settings->evaluate_every);
-    case OPT_TARGET: return real(command, "target", 0, 1, &settings->target);
-    case OPT_THREADS: return small(command, "threads", 1, 256, &settings->threads);
-    case OPT_CODEC_THREADS:
-        return small(command, "codec-threads", 1, 256, &settings->codec_threads);
-    case OPT_TIMEOUT: return real(command, "timeout", 0.1, 86400, &settings->timeout);
-    case OPT_LIVE:
-        code = whole(command, "live", 0, 65535, &port);
-        out->live_port = (int)port;
-        return code;
-    default: return say_usage(command, "unknown option");
+    help(TRN_OF_TRAIN, out);
+}
+
+void compare_request_help(struct com_text *out)
+{
+    help(TRN_OF_COMPARE, out);
+}
+
+/* ---- the command line ---- */
+
+/* The row of this name that the command has; else one that it does not have. */
+static const struct com_option *find(const struct rows *rows, const char *name, unsigned command)
+{
+    const struct com_option *found = NULL;
+    for (size_t i = 0; i < rows->count; i++)
+        if (strcmp(rows->row[i]->name, name) == 0 && (!found || rows->row[i]->flags & command))
+            found = rows->row[i];
+    return found;
+}
+
+/* Is the row one of the settings? Then its number there, else -1. */
+static int setting_of(const struct com_option *option)
+{
+    for (int i = 0; trn_options[i].name; i++)
+        if (&trn_options[i] == option)
+            return i;
+    return -1;
+}
+
+static int take(const struct com_option *option, unsigned command, struct train_request *out)
+{
+    const char *const name = command == TRN_OF_COMPARE ? "compare" : "train";
+    const int setting = setting_of(option);
+    terse_fault fault = {0};
+    if (!(option->flags & command) && option->elsewhere)
+        return say_usage(name, "%s", option->elsewhere);
+    if (!(option->flags & command))
+        return say_usage(name, "there is no option --%s", option->name);
+    void *const values = setting >= 0 ? (void *)&out->settings : (void *)out;
+    if (com_option_set(option, optarg, values, &fault) != TERSE_OK)
+        return say_usage(name, "%s", fault.text);
+    if (setting >= 0)
+        out->given |= (uint64_t)1 << setting;
+    return CLI_OK;
+}
+
+static int read_options(int argc, char **argv, unsigned command, struct train_request *out)
+{
+    const struct rows rows = all_rows();
+    struct option options[MOST_ROWS + 1] = {{NULL, 0, NULL, 0}};
+    char letters[MOST_ROWS + 1] = "";
+    for (size_t i = 0, used = 0; i < rows.count; i++) {
+        const struct com_option *const row = rows.row[i];
+        if (find(&rows, row->name, command) != row) /* the other command's row of the name */
+            continue;
+        options[used++] = (struct option){row->name, row->word ? required_argument : no_argument,
+                                          NULL, FIRST_VALUE + (int)i};
+        if (row->letter) /* only flags have one */
+            letters[strlen(letters)] = row->letter;
     }
-}
-
-static int read_option(const char *command, int option, struct train_request *out)
-{
-    struct trn_settings *const settings = &out->settings;
-    switch (option) {
-    case OPT_MODEL: settings->model = optarg; return CLI_OK;
-    case OPT_DATA: settings->data = optarg; return CLI_OK;
-    case OPT_METHOD: out->method = optarg; return CLI_OK;
-    case OPT_METHODS: out->methods = optarg; return CLI_OK;
-    case OPT_OUT: settings->out = optarg; return CLI_OK;
-    case OPT_RESUME: settings->resume = optarg; return CLI_OK;
-    case OPT_SHARD: settings->shard = optarg; return CLI_OK;
-    case OPT_AUGMENT: settings->augment = 1; return CLI_OK;
-    case OPT_JSON: out->json = 1; return CLI_OK;
-    case OPT_LIVE_HOST: out->live_host = optarg; return CLI_OK;
-    case OPT_ASCII: out->ascii = 1; return CLI_OK;
-    case 'q': out->quiet = 1; return CLI_OK;
-    case 'v': out->verbose = 1; return CLI_OK;
-    case '?': say_note("Try 'terse %s --help'.", command); return CLI_USAGE;
-    default: return read_number(command, option, out);
+    for (int value; (value = getopt_long(argc, argv, letters, options, NULL)) != -1;) {
+        const struct com_option *row = NULL;
+        for (size_t i = 0; i < rows.count; i++)
+            if (value == FIRST_VALUE + (int)i ||
+                (rows.row[i]->letter && value == rows.row[i]->letter))
+                row = rows.row[i];
+        if (!row) {
+            say_note("Try 'terse %s --help'.", command == TRN_OF_COMPARE ? "compare" : "train");
+            return CLI_USAGE;
+        }
+        const int code = take(row, command, out);
+        if (code != CLI_OK)
+            return code;
     }
+    return CLI_OK;
 }
-
-/* ---- the command ---- */
 
 static void join_command(int argc, char **argv, char *out, size_t cap)
 {
@@ -169,121 +197,22 @@ static void join_command(int argc, char **argv, char *out, size_t cap)
 int train_request_read(int argc, char **argv, int compare, struct train_request *out)
 {
     const char *const command = compare ? "compare" : "train";
-    *out = (struct train_request){.lr = -1, .live_port = -1, .seeds = 1};
-    out->settings = (struct trn_settings){.seed = TRAIN_UNSAID, .target = -1, .timeout = -1};
-    join_command(argc, argv, out->command, sizeof out->command);
-    for (int option; (option = getopt_long(argc, argv, "qv", options, NULL)) != -1;) {
-        const int code = read_option(command, option, out);
-        if (code != CLI_OK)
-            return code;
-    }
     struct trn_settings *const settings = &out->settings;
+    *out = (struct train_request){.settings = {.lr = -1}, .live_port = TRAIN_NOT_LIVE, .seeds = 1};
+    join_command(argc, argv, out->command, sizeof out->command);
+    const int code = read_options(argc, argv, compare ? TRN_OF_COMPARE : TRN_OF_TRAIN, out);
+    if (code != CLI_OK)
+        return code;
     if (optind < argc)
         return say_usage(command, "unexpected '%s'", argv[optind]);
     if (settings->epochs && settings->steps)
         return say_usage(command, "--epochs or --steps, not both");
-    if (!compare && (out->methods || out->seeds > 1))
-        return say_usage(command, "--methods and --seeds are for terse compare");
     if (compare && !out->methods)
         return say_usage(command, "--methods \"dense;signum;...\" is missing");
-    if (compare && (settings->resume || out->method))
-        return say_usage(command, settings->resume
-                                      ? "--resume: the same command goes on where it stopped"
-                                      : "--method: write --methods \"dense;signum;...\"");
+    if (!compare && settings->checkpoint_every && !settings->out && !settings->resume)
+        return say_usage(
+            command, "--checkpoint-every %llu: there is no folder for checkpoints; add --out DIR",
+            (unsigned long long)settings->checkpoint_every);
     settings->command = out->command;
     return CLI_OK;
-}
-
-/* ---- the method ---- */
-
-static int mentions(const char *spec, const char *key)
-{
-    const size_t len = strlen(key);
-    for (const char *at = strpbrk(spec, ":="); at; at = strpbrk(at + 1, ",:"))
-        if (strncmp(at + 1, key, len) == 0 && at[1 + len] == '=')
-            return 1;
-    return strncmp(spec, key, len) == 0 && spec[len] == '=';
-}
-
-static int has_option(const char *spec, const char *name)
-{
-    const size_t len = strcspn(spec, ":");
-    terse_method_about about;
-    terse_option option;
-    for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
-        if (strlen(about.name) != len || strncmp(about.name, spec, len) != 0)
-            continue;
-        for (uint32_t p = 0; terse_method_option(i, p, &option) == TERSE_OK; p++)
-            if (strcmp(option.name, name) == 0)
-                return 1;
-    }
-    return strchr(spec, '=') && strcspn(spec, "=") < strcspn(spec, ":,");
-}
-
-static void add_entry(char *spec, size_t cap, const char *entry)
-{
-    const size_t used = strlen(spec);
-    (void)snprintf(spec + used, cap - used, "%s%s", strpbrk(spec, ":=") ? "," : ":", entry);
-}
-
-/* Learning rates with which the methods train the networks here, where the method's own default is
- * the paper's for another problem: docs/results.md tells how they were chosen. */
-static const char *habit_of(const char *spec)
-{
-    static const struct {
-        const char *method;
-        const char *entries;
-    } habits[] = {
-        {"dense", "lr=0.02"},
-        {"fp16", "lr=0.02"},
-        {"bf16", "lr=0.02"},
-        {"powersgd", "lr=0.02"},
-        {"signsgd", "lr=0.0005"},
-        {"signum", "lr=0.0005"},
-        {"def", "lr=0.02"},
-        {"def-a", "lr=0.02"},
-        {"ef-sign", "lr=0.02"},
-        {"topk", "lr=0.02,momentum=0.9"},
-        {"regtopk", "lr=0.02,momentum=0.9"},
-        {"dqsgd", "lr=0.02,momentum=0.9"},
-        {"qsgd", "lr=0.02,momentum=0.9"},
-        {"natural", "lr=0.02,momentum=0.9"},
-        {"terngrad", "lr=0.01,momentum=0.9"},
-    };
-    const size_t len = strcspn(spec, ":");
-    for (size_t i = 0; i < sizeof habits / sizeof habits[0]; i++)
-        if (strlen(habits[i].method) == len && strncmp(habits[i].method, spec, len) == 0)
-            return habits[i].entries;
-    return "";
-}
-
-void train_request_method(struct train_request *request, const char *method, char *note,
-                          size_t note_cap)
-{
-    char *const spec = request->spec;
-    const size_t cap = sizeof request->spec;
-    const char *habit = habit_of(method);
-    char entry[64];
-    (void)snprintf(spec, cap, "%s", method);
-    if (request->lr >= 0 && !mentions(spec, "lr")) {
-        (void)snprintf(entry, sizeof entry, "lr=%.9g", request->lr);
-        add_entry(spec, cap, entry);
-    }
-    while (*habit != '\0') { /* each entry that the spec does not have yet */
-        const size_t len = strcspn(habit, ",");
-        const size_t key = strcspn(habit, "=");
-        (void)snprintf(entry, sizeof entry, "%.*s", (int)key, habit);
-        if (!mentions(spec, entry)) {
-            (void)snprintf(entry, sizeof entry, "%.*s", (int)len, habit);
-            add_entry(spec, cap, entry);
-        }
-        habit += len + (habit[len] == ',');
-    }
-    const int plain = strncmp(spec, "dense", 5) == 0 || strncmp(spec, "adam", 4) == 0;
-    if (!plain && has_option(spec, "min") && !mentions(spec, "min"))
-        add_entry(spec, cap, "min=1024");
-    note[0] = '\0';
-    if (strcmp(spec, method) != 0)
-        (void)snprintf(note, note_cap, "method %s", spec);
-    request->settings.method = spec;
 }

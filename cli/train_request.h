@@ -2,21 +2,21 @@
 #ifndef CLI_TRAIN_REQUEST_H
 #define CLI_TRAIN_REQUEST_H
 
+#include "common/text.h"
 #include "train/loop/train.h"
 
-#define TRAIN_UNSAID UINT64_MAX /* of a seed */
+#define TRAIN_NOT_LIVE UINT32_MAX /* a port */
 
 struct train_request {
-    struct trn_settings settings;
-    const char *method; /* as given */
-    trn_json *kept;     /* run.json of the run that goes on, or NULL */
-    double lr;          /* -1: the method's */
+    struct trn_settings settings; /* its method as given, until train_request_method completes it */
+    uint64_t given;               /* a bit for every row of trn_options that was typed */
+    com_json *kept;               /* run.json of the run that goes on, or NULL */
     int json;
     int quiet;
     int verbose;
     int ascii;
     const char *live_host;
-    int live_port; /* -1: none */
+    uint32_t live_port;
     char spec[1024];
     char command[2048];
     /* compare */
@@ -24,26 +24,9 @@ struct train_request {
     uint64_t seeds;
 };
 
-/* The options both commands share, as lines of help. */
-#define TRAIN_OPTIONS_HELP                                                                       \
-    "  --model M            linear logistic mlp cnn vgg11 vgg16 resnet20 resnet18 textbag "      \
-    "bilstm\n"                                                                                   \
-    "                       default what suits the data\n"                                       \
-    "  --data D             fashion, digits, regression, quadratic, idx:DIR, cifar10:DIR,\n"     \
-    "                       cifar100:DIR, agnews:DIR, libsvm:FILE; default fashion\n"            \
-    "  --workers N          threads of this process; default 4. Under mpirun: its processes\n"   \
-    "  --epochs E           default 3\n"                                                         \
-    "  --steps S            instead of epochs\n"                                                 \
-    "  --batch B            examples per worker and step; default 32\n"                          \
-    "  --accumulate N       batches whose mean is one gradient; default 1\n"                     \
-    "  --shard HOW          iid, class:alpha=0.1, range: who sees which examples; default iid\n" \
-    "  --augment            crop and flip images\n"                                              \
-    "  --seed Z             default 1\n"                                                         \
-    "  --target A           stop at this test accuracy (0.9)\n"                                  \
-    "  --evaluate-every N   steps; default every epoch, or ten times\n"                          \
-    "  --threads N          of the network, per worker; default 1\n"                             \
-    "  --codec-threads N    of codecs, per worker; default 1. Never changes a result\n"          \
-    "  --timeout S          seconds to wait for a worker; default 60\n"
+/* The options of the two commands, as lines of help. */
+void train_request_help(struct com_text *out);
+void compare_request_help(struct com_text *out);
 
 /* Reads the options. Returns an exit code; CLI_OK: go on. `compare` says which of the two commands
  * asks. */
@@ -55,7 +38,7 @@ int train_request_complete(struct train_request *request);
 void train_request_free(struct train_request *request);
 
 /* The method's complete spec: what was given, --lr, and what training adds. `note` tells what was
- * added, or is "". */
+ * added, or is "". `method` may not be the request's own spec. */
 void train_request_method(struct train_request *request, const char *method, char *note,
                           size_t note_cap);
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/json.h"
+#include "common/number.h"
 #include "say.h"
 #include "table.h"
 #include "train/files/checkpoint.h"
@@ -27,7 +29,7 @@ int train_result_print(const struct train_request *request, const struct trn_res
     table_cell(table, "workers");
     table_cell(table, "%u", result->workers);
     table_cell(table, "steps");
-    table_cell(table, "%s", say_count(result->steps));
+    table_cell(table, "%s", com_show_count(result->steps).text);
     table_cell(table, "test loss");
     table_cell(table, "%.4f", result->loss);
     if (result->classifies) {
@@ -35,7 +37,7 @@ int train_result_print(const struct train_request *request, const struct trn_res
         table_cell(table, "%.2f %%", 100 * result->accuracy);
     }
     table_cell(table, "bytes a step and worker");
-    table_cell(table, "%s", say_bytes(per_step(result->bytes_sent, result->steps)));
+    table_cell(table, "%s", com_show_bytes(per_step(result->bytes_sent, result->steps)).text);
     if (result->bytes_sent) {
         table_cell(table, "compression ratio");
         table_cell(table, "%.1f", (double)result->dense_bytes / (double)result->bytes_sent);
@@ -53,41 +55,39 @@ int train_result_print(const struct train_request *request, const struct trn_res
     return table_print(table, 0);
 }
 
-struct json *train_result_object(const struct train_request *request,
-                                 const struct trn_result *result)
+com_json *train_result_object(const struct train_request *request, const struct trn_result *result)
 {
     static const char *const words[] = {"finished", "target", "stopped"};
-    struct json *const object = json_object();
-    json_put_text(object, "method", request->settings.method);
-    json_put_text(object, "spec", result->method);
-    json_put_text(object, "exchange", result->exchange);
-    json_put_text(object, "model", request->settings.model);
-    json_put_text(object, "data", request->settings.data);
-    json_put_u64(object, "workers", result->workers);
-    json_put_u64(object, "seed", request->settings.seed);
-    json_put_u64(object, "parameters", result->parameters);
-    json_put_u64(object, "steps", result->steps);
-    json_put_u64(object, "epochs", result->epochs);
-    json_put_text(object, "status", words[result->end]);
-    json_put_real(object, "loss", result->loss);
-    json_put_real(object, "train_loss", result->train_loss);
-    json_put_real(object, "accuracy", result->classifies ? result->accuracy : NAN); /* null */
-    json_put_u64(object, "bytes_sent", result->bytes_sent);
-    json_put_u64(object, "dense_bytes", result->dense_bytes);
-    json_put_u64(object, "bytes_other", result->bytes_other);
-    json_put_u64(object, "skipped", result->skipped);
-    json_put_hex(object, "weights_hash", result->weights_hash);
-    json_put_real(object, "seconds", result->seconds);
-    json_put_real(object, "examples_per_second", result->examples_per_second);
+    com_json *const object = com_json_object();
+    com_json_put_text(object, "method", request->settings.method);
+    com_json_put_text(object, "spec", result->method);
+    com_json_put_text(object, "exchange", result->exchange);
+    com_json_put_text(object, "model", request->settings.model);
+    com_json_put_text(object, "data", request->settings.data);
+    com_json_put_u64(object, "workers", result->workers);
+    com_json_put_u64(object, "seed", request->settings.seed);
+    com_json_put_u64(object, "parameters", result->parameters);
+    com_json_put_u64(object, "steps", result->steps);
+    com_json_put_u64(object, "epochs", result->epochs);
+    com_json_put_text(object, "status", words[result->end]);
+    com_json_put_real(object, "loss", result->loss);
+    com_json_put_real(object, "train_loss", result->train_loss);
+    com_json_put_real(object, "accuracy", result->classifies ? result->accuracy : NAN); /* null */
+    com_json_put_u64(object, "bytes_sent", result->bytes_sent);
+    com_json_put_u64(object, "dense_bytes", result->dense_bytes);
+    com_json_put_u64(object, "bytes_other", result->bytes_other);
+    com_json_put_u64(object, "skipped", result->skipped);
+    com_json_put_hex(object, "weights_hash", result->weights_hash);
+    com_json_put_real(object, "seconds", result->seconds);
+    com_json_put_real(object, "examples_per_second", result->examples_per_second);
     if (result->checkpoint[0] != '\0')
-        json_put_text(object, "checkpoint", result->checkpoint);
+        com_json_put_text(object, "checkpoint", result->checkpoint);
     return object;
 }
 
 int train_result_json(const struct train_request *request, const struct trn_result *result)
 {
-    json_print(train_result_object(request, result));
-    return CLI_OK;
+    return say_json(train_result_object(request, result));
 }
 
 /* ---- failures ---- */

@@ -2,7 +2,7 @@
 #ifndef CLI_TRAIN_RESULT_H
 #define CLI_TRAIN_RESULT_H
 
-#include "json.h"
+#include "common/json.h"
 #include "train_request.h"
 
 int train_result_print(const struct train_request *request, const struct trn_result *result);
@@ -13,7 +13,6 @@ int train_result_failure(const struct train_request *request, const char *subjec
                          terse_status status, const terse_fault *fault);
 
 /* One object with everything a program may want to know. */
-struct json *train_result_object(const struct train_request *request,
-                                 const struct trn_result *result);
+com_json *train_result_object(const struct train_request *request, const struct trn_result *result);
 
 #endif

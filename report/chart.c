@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grid.h"
+#include "common/axis.h"
+#include "common/grid.h"
+#include "common/number.h"
 
 enum {
     LEAST_WIDTH = 40,
@@ -21,33 +23,14 @@ enum {
 
 /* An area of the grid with axes and the ranges that it shows. */
 struct frame {
-    struct rep_grid *grid;
+    struct com_grid *grid;
     int x; /* upper left cell of the plot */
     int y;
     unsigned width;
     unsigned height;
-    double low_x, high_x, low_y, high_y;
+    struct com_axis across;
+    struct com_axis up;
 };
-
-static void widen(double *low, double *high)
-{
-    if (!(*low < *high)) {
-        double about = fabs(*low) > 0 ? fabs(*low) * 0.05 : 1;
-        *low -= about;
-        *high += about;
-    }
-}
-
-static void format_bytes(double bytes, char *out, size_t cap)
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB"};
-    size_t unit = 0;
-    while (bytes >= 999.5 && unit < 4) {
-        bytes /= 1000;
-        unit++;
-    }
-    snprintf(out, cap, "%.3g %s", bytes, units[unit]);
-}
 
 static void draw_axes(const struct frame *frame)
 {
@@ -56,39 +39,41 @@ static void draw_axes(const struct frame *frame)
     for (int y = frame->y; y < bottom; y++) {
         int has_number = y == frame->y || y == bottom - 1;
         uint32_t line = ascii ? '|' : has_number ? 0x2524 : 0x2502;
-        rep_grid_put(frame->grid, frame->x - 1, y, line);
+        com_grid_put(frame->grid, frame->x - 1, y, line);
     }
-    rep_grid_put(frame->grid, frame->x - 1, bottom, ascii ? '+' : 0x2514);
-    for (unsigned i = 0; i < frame->width; i++) {
-        rep_grid_put(frame->grid, frame->x + (int)i, bottom, ascii ? '-' : 0x2500);
-    }
+    com_grid_put(frame->grid, frame->x - 1, bottom, ascii ? '+' : 0x2514);
+    for (unsigned i = 0; i < frame->width; i++)
+        com_grid_put(frame->grid, frame->x + (int)i, bottom, ascii ? '-' : 0x2500);
 }
 
 static void words_ending_at(const struct frame *frame, int end, int y, const char *words)
 {
-    int width = (int)rep_grid_width_of(words, MOST_WIDTH);
-    rep_grid_words(frame->grid, end - width, y, words);
+    int width = (int)com_grid_width_of(words, MOST_WIDTH);
+    com_grid_words(frame->grid, end - width, y, words);
 }
 
 static void dot(const struct frame *frame, double x, double y)
 {
-    double across = rep_grid_dots_across(frame->grid, frame->width) - 1;
-    double down = rep_grid_dots_down(frame->grid, frame->height) - 1;
-    double at_x = (x - frame->low_x) / (frame->high_x - frame->low_x) * across;
-    double at_y = (frame->high_y - y) / (frame->high_y - frame->low_y) * down;
+    double across = com_grid_dots_across(frame->grid, frame->width) - 1;
+    double down = com_grid_dots_down(frame->grid, frame->height) - 1;
+    double at_x = com_axis_place(&frame->across, x) * across;
+    double at_y = (1 - com_axis_place(&frame->up, y)) * down;
     if (at_x >= 0 && at_x <= across && at_y >= 0 &&
         at_y <= down) { /* not where a range overflowed */
-        rep_grid_dot(frame->grid, frame->x, frame->y, (unsigned)lround(at_x),
+        com_grid_dot(frame->grid, frame->x, frame->y, (unsigned)lround(at_x),
                      (unsigned)lround(at_y));
     }
 }
 
 static void line(const struct frame *frame, const double *from, const double *to)
 {
-    double wide = rep_grid_dots_across(frame->grid, frame->width);
-    double high = rep_grid_dots_down(frame->grid, frame->height);
-    double across = fabs(to[0] - from[0]) / (frame->high_x - frame->low_x) * wide;
-    double down = fabs(to[1] - from[1]) / (frame->high_y - frame->low_y) * high;
+    double wide = com_grid_dots_across(frame->grid, frame->width);
+    double high = com_grid_dots_down(frame->grid, frame->height);
+    double across =
+        fabs(com_axis_place(&frame->across, to[0]) - com_axis_place(&frame->across, from[0])) *
+        wide;
+    double down =
+        fabs(com_axis_place(&frame->up, to[1]) - com_axis_place(&frame->up, from[1])) * high;
     double longer = across > down ? across : down;
     int dots = longer <= wide + high ? (int)ceil(longer) + 1 : 1;
     for (int i = 0; i <= dots; i++) {
@@ -108,16 +93,14 @@ struct curve {
 
 static void find_ranges(struct frame *frame, const struct curve *curve)
 {
-    frame->low_x = 0;
-    frame->high_x = curve->points[2 * curve->count - 2];
-    frame->low_y = frame->high_y = curve->points[1];
-    for (size_t i = 0; i < curve->count; i++) {
-        double y = curve->points[2 * i + 1];
-        frame->low_y = y < frame->low_y ? y : frame->low_y;
-        frame->high_y = y > frame->high_y ? y : frame->high_y;
-    }
-    widen(&frame->low_x, &frame->high_x);
-    widen(&frame->low_y, &frame->high_y);
+    frame->across = com_axis_empty(0);
+    frame->up = com_axis_empty(0);
+    com_axis_include(&frame->across, 0);
+    com_axis_include(&frame->across, curve->points[2 * curve->count - 2]);
+    for (size_t i = 0; i < curve->count; i++)
+        com_axis_include(&frame->up, curve->points[2 * i + 1]);
+    com_axis_settle(&frame->across);
+    com_axis_settle(&frame->up);
 }
 
 /* Formats are this file's own constants. */
@@ -129,7 +112,7 @@ static void show(const struct curve *curve, double value, char *out, size_t cap)
 }
 #pragma GCC diagnostic pop
 
-static void draw_curve(struct rep_grid *grid, int left, int top, unsigned width,
+static void draw_curve(struct com_grid *grid, int left, int top, unsigned width,
                        const struct curve *curve)
 {
     struct frame frame = {.grid = grid,
@@ -138,19 +121,19 @@ static void draw_curve(struct rep_grid *grid, int left, int top, unsigned width,
                           .width = width - MARGIN - 1,
                           .height = PLOT_HEIGHT};
     char words[64];
-    rep_grid_words(grid, left + MARGIN + 1, top, curve->title);
+    com_grid_words(grid, left + MARGIN + 1, top, curve->title);
     if (curve->count == 0) {
-        rep_grid_words(grid, frame.x, top + 1, "nothing measured");
+        com_grid_words(grid, frame.x, top + 1, "nothing measured");
         return;
     }
     find_ranges(&frame, curve);
     draw_axes(&frame);
-    show(curve, frame.high_y, words, sizeof words);
+    show(curve, frame.up.high, words, sizeof words);
     words_ending_at(&frame, frame.x - 2, frame.y, words);
-    show(curve, frame.low_y, words, sizeof words);
+    show(curve, frame.up.low, words, sizeof words);
     words_ending_at(&frame, frame.x - 2, frame.y + PLOT_HEIGHT - 1, words);
-    rep_grid_words(grid, frame.x, frame.y + PLOT_HEIGHT + 1, "0");
-    snprintf(words, sizeof words, "%.0f steps", frame.high_x);
+    com_grid_words(grid, frame.x, frame.y + PLOT_HEIGHT + 1, "0");
+    snprintf(words, sizeof words, "%.0f steps", frame.across.high);
     words_ending_at(&frame, frame.x + (int)frame.width, frame.y + PLOT_HEIGHT + 1, words);
     show(curve, curve->points[2 * curve->count - 1], words, sizeof words);
     words_ending_at(&frame, frame.x + (int)frame.width, top, words);
@@ -182,15 +165,14 @@ static char *draw_run(const struct curve *loss, const struct curve *accuracy, co
     unsigned each = beside ? (width - GAP) / 2 : width;
     int top = title != NULL;
     unsigned height = (unsigned)top + (beside ? CHART_HEIGHT : 2 * CHART_HEIGHT);
-    struct rep_grid grid;
-    if (!rep_grid_make(&grid, width, height, style->ascii)) {
+    struct com_grid grid;
+    if (!com_grid_make(&grid, width, height, style->ascii))
         return NULL;
-    }
-    rep_grid_words(&grid, 0, 0, title != NULL ? title : "");
+    com_grid_words(&grid, 0, 0, title ? title : "");
     draw_curve(&grid, 0, top, each, loss);
     draw_curve(&grid, beside ? (int)(each + GAP) : 0, beside ? top : top + CHART_HEIGHT, each,
                accuracy);
-    return rep_grid_text(&grid);
+    return com_grid_text(&grid);
 }
 
 char *rep_chart_run(const struct rep_run *run, const char *title,
@@ -201,13 +183,11 @@ char *rep_chart_run(const struct rep_run *run, const char *title,
     loss.points = calloc(run->step_count + 1, 2 * sizeof *loss.points);
     accuracy.points = calloc(run->evaluation_count + 1, 2 * sizeof *accuracy.points);
     char *text = NULL;
-    if (loss.points != NULL && accuracy.points != NULL) {
-        for (size_t i = 0; i < run->step_count; i++) {
+    if (loss.points && accuracy.points) {
+        for (size_t i = 0; i < run->step_count; i++)
             add_point(&loss, run->steps[i].step, run->steps[i].loss);
-        }
-        for (size_t i = 0; i < run->evaluation_count; i++) {
+        for (size_t i = 0; i < run->evaluation_count; i++)
             add_point(&accuracy, run->evaluations[i].step, run->evaluations[i].accuracy);
-        }
         text = draw_run(&loss, &accuracy, title, style);
     }
     free(loss.points);
@@ -219,12 +199,12 @@ char *rep_chart_run(const struct rep_run *run, const char *title,
  * to belong to another mark. A blank stays before a label. */
 static int place_label(const struct frame *frame, int x, int y, const char *label)
 {
-    unsigned width = rep_grid_width_of(label, MOST_WIDTH);
+    unsigned width = com_grid_width_of(label, MOST_WIDTH);
     const int places[] = {x + 2, x - 1 - (int)width};
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         int at = places[i];
-        if (at > frame->x && rep_grid_is_free(frame->grid, at - 1, y, width + 1)) {
-            rep_grid_words(frame->grid, at, y, label);
+        if (at > frame->x && com_grid_is_free(frame->grid, at - 1, y, width + 1)) {
+            com_grid_words(frame->grid, at, y, label);
             return 1;
         }
     }
@@ -240,20 +220,17 @@ static int find_scatter_ranges(struct frame *frame, const struct rep_chart_point
                                size_t count)
 {
     int any = 0;
+    frame->across = com_axis_empty(1);
+    frame->up = com_axis_empty(0);
     for (size_t i = 0; i < count; i++) {
-        if (!is_drawn(&points[i])) {
+        if (!is_drawn(&points[i]))
             continue;
-        }
-        double x = log10(points[i].bytes);
-        double y = points[i].accuracy;
-        frame->low_x = any && frame->low_x < x ? frame->low_x : x;
-        frame->high_x = any && frame->high_x > x ? frame->high_x : x;
-        frame->low_y = any && frame->low_y < y ? frame->low_y : y;
-        frame->high_y = any && frame->high_y > y ? frame->high_y : y;
+        com_axis_include(&frame->across, points[i].bytes);
+        com_axis_include(&frame->up, points[i].accuracy);
         any = 1;
     }
-    widen(&frame->low_x, &frame->high_x);
-    widen(&frame->low_y, &frame->high_y);
+    com_axis_settle(&frame->across);
+    com_axis_settle(&frame->up);
     return any;
 }
 
@@ -261,21 +238,21 @@ static void draw_scatter_axes(const struct frame *frame)
 {
     char words[64];
     draw_axes(frame);
-    rep_grid_words(frame->grid, frame->x, frame->y - 1, "accuracy against bytes per step");
-    snprintf(words, sizeof words, "%.1f %%", frame->high_y * 100);
+    com_grid_words(frame->grid, frame->x, frame->y - 1, "accuracy against bytes per step");
+    snprintf(words, sizeof words, "%.1f %%", frame->up.high * 100);
     words_ending_at(frame, frame->x - 2, frame->y, words);
-    snprintf(words, sizeof words, "%.1f %%", frame->low_y * 100);
+    snprintf(words, sizeof words, "%.1f %%", frame->up.low * 100);
     words_ending_at(frame, frame->x - 2, frame->y + (int)frame->height - 1, words);
-    format_bytes(pow(10, frame->low_x), words, sizeof words);
-    rep_grid_words(frame->grid, frame->x, frame->y + (int)frame->height + 1, words);
-    format_bytes(pow(10, frame->high_x), words, sizeof words);
-    words_ending_at(frame, frame->x + (int)frame->width, frame->y + (int)frame->height + 1, words);
+    com_grid_words(frame->grid, frame->x, frame->y + (int)frame->height + 1,
+                   com_show_bytes(frame->across.low).text);
+    words_ending_at(frame, frame->x + (int)frame->width, frame->y + (int)frame->height + 1,
+                    com_show_bytes(frame->across.high).text);
 }
 
 static void cell_of(const struct frame *frame, const struct rep_chart_point *point, int *x, int *y)
 {
-    double part_x = (log10(point->bytes) - frame->low_x) / (frame->high_x - frame->low_x);
-    double part_y = (frame->high_y - point->accuracy) / (frame->high_y - frame->low_y);
+    double part_x = com_axis_place(&frame->across, point->bytes);
+    double part_y = 1 - com_axis_place(&frame->up, point->accuracy);
     *x = frame->x + (int)lround(part_x * (frame->width - 1));
     *y = frame->y + (int)lround(part_y * (frame->height - 1));
 }
@@ -290,23 +267,20 @@ static void draw_points(const struct frame *frame, const struct rep_chart_point 
     for (size_t i = 0; i < count; i++) {
         if (is_drawn(&points[i])) {
             cell_of(frame, &points[i], &x, &y);
-            rep_grid_put(frame->grid, x, y, frame->grid->ascii ? '*' : 0x25CF);
+            com_grid_put(frame->grid, x, y, frame->grid->ascii ? '*' : 0x25CF);
         }
     }
     for (size_t i = 0; i < count; i++) {
-        if (!is_drawn(&points[i])) {
+        if (!is_drawn(&points[i]))
             continue;
-        }
         cell_of(frame, &points[i], &x, &y);
         if (!place_label(frame, x, y, points[i].label)) {
             char name[] = {(char)('a' + (int)(i % MOST_POINTS)), '\0'};
-            char bytes[32];
             char words[128];
-            format_bytes(points[i].bytes, bytes, sizeof bytes);
-            rep_grid_words(frame->grid, x, y, name);
+            com_grid_words(frame->grid, x, y, name);
             snprintf(words, sizeof words, "%s  %.60s  %.1f %%, %s", name, points[i].label,
-                     points[i].accuracy * 100, bytes);
-            rep_grid_words(frame->grid, frame->x, row++, words);
+                     points[i].accuracy * 100, com_show_bytes(points[i].bytes).text);
+            com_grid_words(frame->grid, frame->x, row++, words);
         }
     }
 }
@@ -315,7 +289,7 @@ char *rep_chart_tradeoff(const struct rep_chart_point *points, size_t count,
                          const struct rep_chart_style *style)
 {
     unsigned width = clamp_width(style->width);
-    struct rep_grid grid;
+    struct com_grid grid;
     struct frame frame = {.grid = &grid,
                           .x = MARGIN + 1,
                           .y = 1,
@@ -323,21 +297,19 @@ char *rep_chart_tradeoff(const struct rep_chart_point *points, size_t count,
                           .height = SCATTER_HEIGHT};
     int any = find_scatter_ranges(&frame, points, count);
     unsigned rows = any ? SCATTER_HEIGHT + 3 + (unsigned)count : 1;
-    if (!rep_grid_make(&grid, width, rows, style->ascii)) {
+    if (!com_grid_make(&grid, width, rows, style->ascii))
         return NULL;
-    }
     if (!any) {
-        rep_grid_words(&grid, MARGIN + 1, 0, "accuracy against bytes: nothing measured");
-        return rep_grid_text(&grid);
+        com_grid_words(&grid, MARGIN + 1, 0, "accuracy against bytes: nothing measured");
+        return com_grid_text(&grid);
     }
     draw_scatter_axes(&frame);
     draw_points(&frame, points, count);
-    char *text = rep_grid_text(&grid);
-    if (text != NULL) { /* rows kept for a list that was not needed */
+    char *text = com_grid_text(&grid);
+    if (text) { /* rows kept for a list that was not needed */
         size_t len = strlen(text);
-        while (len > 1 && text[len - 1] == '\n' && text[len - 2] == '\n') {
+        while (len > 1 && text[len - 1] == '\n' && text[len - 2] == '\n')
             text[--len] = '\0';
-        }
     }
     return text;
 }

@@ -35,7 +35,7 @@ struct rep_history *rep_history_create(size_t most_lines, size_t most_bytes)
 {
     struct rep_history *history = calloc(1, sizeof *history);
     struct entry **entries = calloc(most_lines, sizeof *entries);
-    if (history == NULL || entries == NULL || pthread_mutex_init(&history->lock, NULL) != 0) {
+    if (!history || !entries || pthread_mutex_init(&history->lock, NULL) != 0) {
         free(history);
         free(entries);
         return NULL;
@@ -48,13 +48,11 @@ struct rep_history *rep_history_create(size_t most_lines, size_t most_bytes)
 
 void rep_history_destroy(struct rep_history *history)
 {
-    if (history == NULL) {
+    if (!history)
         return;
-    }
-    for (size_t i = 0; i < history->count; i++) {
+    for (size_t i = 0; i < history->count; i++)
         free(history->entries[i]);
-    }
-    for (struct entry *entry = history->incoming; entry != NULL;) {
+    for (struct entry *entry = history->incoming; entry;) {
         struct entry *older = entry->older;
         free(entry);
         entry = older;
@@ -70,9 +68,8 @@ static void thin_out(struct rep_history *history)
     size_t kept = 0;
     size_t seen = 0;
     size_t thin = 0;
-    for (size_t i = 0; i < history->count; i++) {
+    for (size_t i = 0; i < history->count; i++)
         thin += history->entries[i]->thin != 0;
-    }
     for (size_t i = 0; i < history->count; i++) {
         struct entry *entry = history->entries[i];
         int drop = thin > 1 ? entry->thin && seen++ % 2 == 0 : i < (history->count + 1) / 2;
@@ -91,19 +88,18 @@ static void take_in(struct rep_history *history)
 {
     struct entry *newest = atomic_exchange(&history->incoming, NULL);
     struct entry *oldest = NULL;
-    while (newest != NULL) {
+    while (newest) {
         struct entry *older = newest->older;
         newest->older = oldest;
         oldest = newest;
         newest = older;
     }
-    while (oldest != NULL) {
+    while (oldest) {
         struct entry *entry = oldest;
         oldest = entry->older;
         while (history->count > 0 && (history->count == history->most_lines ||
-                                      history->bytes + entry->len > history->most_bytes)) {
+                                      history->bytes + entry->len > history->most_bytes))
             thin_out(history);
-        }
         history->entries[history->count++] = entry;
         history->bytes += entry->len;
         atomic_fetch_sub(&history->incoming_count, 1);
@@ -113,13 +109,11 @@ static void take_in(struct rep_history *history)
 int rep_history_push(struct rep_history *history, const char *line, size_t len, int thin)
 {
     size_t most = thin ? MOST_INCOMING : MOST_INCOMING_KEPT;
-    if (len > REP_MOST_LINE || atomic_load(&history->incoming_count) >= most) {
+    if (len > REP_MOST_LINE || atomic_load(&history->incoming_count) >= most)
         return 0;
-    }
     struct entry *entry = malloc(sizeof *entry + len);
-    if (entry == NULL) {
+    if (!entry)
         return 0;
-    }
     entry->number = ++history->last_number;
     entry->len = len;
     entry->thin = thin;
@@ -143,11 +137,10 @@ static size_t first_after(const struct rep_history *history, uint64_t number)
     size_t high = history->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (history->entries[middle]->number > number) {
+        if (history->entries[middle]->number > number)
             high = middle;
-        } else {
+        else
             low = middle + 1;
-        }
     }
     return low;
 }

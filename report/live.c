@@ -71,9 +71,8 @@ static int tick(struct rep_live *live)
     struct timespec when;
     deadline_after(&when, TICK_MS);
     pthread_mutex_lock(&live->lock);
-    if (!live->ending) {
+    if (!live->ending)
         pthread_cond_timedwait(&live->changed, &live->lock, &when);
-    }
     int ending = live->ending;
     pthread_mutex_unlock(&live->lock);
     return ending;
@@ -102,12 +101,10 @@ static int next_event(struct stream *stream, int ending)
         stream->len = (size_t)head + len + 2;
         return 1;
     }
-    if (!ending) {
+    if (!ending)
         return 0;
-    }
-    if (stream->said_bye) {
+    if (stream->said_bye)
         return -1;
-    }
     stream->said_bye = 1;
     set_event(stream, "event: bye\ndata: {}\n\n");
     return 1;
@@ -121,9 +118,8 @@ static ssize_t read_events(void *context, uint64_t position, char *out, size_t c
     int ending = 0;
     while (stream->sent == stream->len) {
         int got = next_event(stream, ending);
-        if (got < 0) {
+        if (got < 0)
             return MHD_CONTENT_READER_END_OF_STREAM;
-        }
         if (got == 0 && ++stream->quiet_ticks > QUIET_TICKS) {
             set_event(stream, ": still here\n\n");
             got = 1;
@@ -161,25 +157,23 @@ static void free_stream(void *context)
 static uint64_t cursor_of(const struct rep_live *live, const char *last_id)
 {
     size_t len = strlen(live->token);
-    if (last_id == NULL || strncmp(last_id, live->token, len) != 0 || last_id[len] != '-') {
+    if (!last_id || strncmp(last_id, live->token, len) != 0 || last_id[len] != '-')
         return 0;
-    }
     return strtoull(last_id + len + 1, NULL, 10);
 }
 
 static struct MHD_Response *events_response(struct rep_live *live, struct MHD_Connection *to)
 {
     struct stream *stream = calloc(1, sizeof *stream);
-    if (stream == NULL) {
+    if (!stream)
         return NULL;
-    }
     stream->live = live;
     stream->cursor =
         cursor_of(live, MHD_lookup_connection_value(to, MHD_HEADER_KIND, "Last-Event-ID"));
     stream->greeted = stream->cursor > 0;
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, REQUEST_BYTES / 4, read_events, stream, free_stream);
-    if (response == NULL) {
+    if (!response) {
         free(stream);
         return NULL;
     }
@@ -190,9 +184,8 @@ static struct MHD_Response *events_response(struct rep_live *live, struct MHD_Co
 static enum MHD_Result send_response(struct MHD_Connection *to, unsigned status,
                                      struct MHD_Response *response, const char *type)
 {
-    if (response == NULL) {
+    if (!response)
         return MHD_NO; /* no memory: the connection closes, training goes on */
-    }
     static const char policy[] = "default-src 'none'; style-src 'unsafe-inline'; "
                                  "script-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
                                  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -201,9 +194,8 @@ static enum MHD_Result send_response(struct MHD_Connection *to, unsigned status,
     MHD_add_response_header(response, "Content-Security-Policy", policy);
     MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
-    if (status == MHD_HTTP_METHOD_NOT_ALLOWED) {
+    if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, "Allow", "GET, HEAD");
-    }
     enum MHD_Result result = MHD_queue_response(to, status, response);
     MHD_destroy_response(response);
     return result;
@@ -224,11 +216,10 @@ static enum MHD_Result refuse(struct MHD_Connection *to, unsigned status, const 
 static int is_loopback_name(const char *host)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
-    for (size_t i = 0; host != NULL && i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; host && i < sizeof names / sizeof names[0]; i++) {
         size_t len = strlen(names[i]);
-        if (strncmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':')) {
+        if (strncmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':'))
             return 1;
-        }
     }
     return 0;
 }
@@ -236,8 +227,8 @@ static int is_loopback_name(const char *host)
 static int has_body(struct MHD_Connection *from)
 {
     const char *len = MHD_lookup_connection_value(from, MHD_HEADER_KIND, "Content-Length");
-    return MHD_lookup_connection_value(from, MHD_HEADER_KIND, "Transfer-Encoding") != NULL ||
-           (len != NULL && strcmp(len, "0") != 0);
+    return MHD_lookup_connection_value(from, MHD_HEADER_KIND, "Transfer-Encoding") ||
+           (len && strcmp(len, "0") != 0);
 }
 
 /* Paths are compared as they came: "/%00" is not "/". */
@@ -257,16 +248,13 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     (void)upload;
     (void)upload_len;
     (void)request;
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
-    }
-    if (has_body(connection)) {
+    if (has_body(connection))
         return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, "no body is taken\n");
-    }
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
-    if (live->loopback_only && !is_loopback_name(host)) {
+    if (live->loopback_only && !is_loopback_name(host))
         return refuse(connection, MHD_HTTP_MISDIRECTED_REQUEST, "not a name of this server\n");
-    }
     if (strcmp(path, "/") == 0) {
         struct MHD_Response *page =
             MHD_create_response_from_buffer(live->page_len, live->page, MHD_RESPMEM_PERSISTENT);
@@ -282,7 +270,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
 static terse_status fail(terse_status status, terse_fault *fault, const char *host, uint16_t port,
                          const char *why)
 {
-    if (fault != NULL) {
+    if (fault) {
         *fault = (terse_fault){.rank = -1};
         snprintf(fault->text, sizeof fault->text, "live page on %.100s, port %u: %.80s", host,
                  (unsigned)port, why);
@@ -302,9 +290,8 @@ static int open_socket(const struct addrinfo *at)
 {
     int yes = 1;
     int fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
+    if (fd < 0)
         return -1;
-    }
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
         bind(fd, at->ai_addr, at->ai_addrlen) != 0 || listen(fd, MOST_CONNECTIONS) != 0) {
         int code = errno;
@@ -337,9 +324,8 @@ static terse_status listen_on(struct rep_live *live, const char *host, uint16_t 
     char service[8];
     snprintf(service, sizeof service, "%u", (unsigned)port);
     int code = getaddrinfo(host, service, &wanted, &found);
-    if (code != 0) {
+    if (code != 0)
         return fail(TERSE_BAD_ARGUMENT, fault, host, port, gai_strerror(code));
-    }
     live->fd = open_socket(found);
     int failed = errno;
     live->loopback_only = is_loopback(found);
@@ -382,11 +368,10 @@ static void destroy(struct rep_live *live)
 terse_status rep_live_start(const char *host, uint16_t port, struct rep_live **out,
                             terse_fault *fault)
 {
-    host = host == NULL ? "127.0.0.1" : host;
+    host = !host ? "127.0.0.1" : host;
     struct rep_live *live = calloc(1, sizeof *live);
-    if (live == NULL) {
+    if (!live)
         return fail(TERSE_NO_MEMORY, fault, host, port, "out of memory");
-    }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     snprintf(live->token, sizeof live->token, "%lx",
@@ -394,7 +379,7 @@ terse_status rep_live_start(const char *host, uint16_t port, struct rep_live **o
     pthread_mutex_init(&live->lock, NULL);
     pthread_cond_init(&live->changed, NULL);
     live->history = rep_history_create(MOST_LINES, MOST_BYTES);
-    if (live->history == NULL || rep_page_make_live(&live->page, &live->page_len) != TERSE_OK) {
+    if (!live->history || rep_page_make_live(&live->page, &live->page_len) != TERSE_OK) {
         destroy(live);
         return fail(TERSE_NO_MEMORY, fault, host, port, "out of memory");
     }
@@ -404,7 +389,7 @@ terse_status rep_live_start(const char *host, uint16_t port, struct rep_live **o
         return status;
     }
     start_daemon(live);
-    if (live->daemon == NULL) {
+    if (!live->daemon) {
         destroy(live); /* the socket was handed to the daemon, with or without success */
         return fail(TERSE_NO_MEMORY, fault, host, port, "the server's thread does not start");
     }
@@ -421,9 +406,8 @@ const char *rep_live_address(const struct rep_live *live)
 static int is_step(const char *line)
 {
     const char *kind = strstr(line, "\"kind\"");
-    if (kind == NULL) {
+    if (!kind)
         return 0;
-    }
     kind += strlen("\"kind\"");
     kind += strspn(kind, " :");
     return strncmp(kind, "\"step\"", strlen("\"step\"")) == 0;
@@ -432,16 +416,14 @@ static int is_step(const char *line)
 void rep_live_push(struct rep_live *live, const char *json_line)
 {
     size_t len = strcspn(json_line, "\r\n");
-    if (len > 0 && json_line[len + strspn(json_line + len, "\r\n")] == '\0') {
+    if (len > 0 && json_line[len + strspn(json_line + len, "\r\n")] == '\0')
         (void)rep_history_push(live->history, json_line, len, is_step(json_line));
-    }
 }
 
 void rep_live_stop(struct rep_live *live)
 {
-    if (live == NULL) {
+    if (!live)
         return;
-    }
     struct timespec when;
     deadline_after(&when, LAST_MS);
     pthread_mutex_lock(&live->lock);

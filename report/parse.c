@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <cjson/cJSON.h>
+#include "common/json.h"
 
 enum {
     MUST = 1,         /* the key must be there */
@@ -88,85 +88,67 @@ const char *const rep_stage_names[REP_STAGES] = {
     "compute", "direction", "encode", "wire", "group", "combine", "decode", "update",
 };
 
-static const cJSON *member(const cJSON *object, const char *key)
-{
-    return cJSON_GetObjectItemCaseSensitive(object, key);
-}
-
-static const char *read_number(const cJSON *value, int rules, double *out)
+static const char *read_number(const com_json *value, int rules, double *out)
 {
     *out = NAN;
-    if (value == NULL) {
+    if (!value)
         return rules & MUST ? "lacks a number" : NULL;
-    }
-    if (cJSON_IsNull(value)) {
+    if (com_json_is_null(value))
         return rules & NULLABLE ? NULL : "has null where a number must be";
-    }
-    if (!cJSON_IsNumber(value)) {
+    if (!com_json_is_number(value))
         return "has something else where a number must be";
-    }
-    if (!isfinite(value->valuedouble) || (rules & NOT_NEGATIVE && value->valuedouble < 0) ||
-        (rules & PART && value->valuedouble > 1)) {
+    double number;
+    if (!com_json_real(value, &number) || (rules & NOT_NEGATIVE && number < 0) ||
+        (rules & PART && number > 1))
         return "has a number out of range";
-    }
-    *out = value->valuedouble;
+    *out = number;
     return NULL;
 }
 
-static const char *read_fields(const cJSON *object, const struct field *fields, void *out)
+static const char *read_fields(const com_json *object, const struct field *fields, void *out)
 {
-    for (; fields->key != NULL; fields++) {
+    for (; fields->key; fields++) {
         double value;
-        const char *wrong = read_number(member(object, fields->key), fields->rules, &value);
-        if (wrong != NULL) {
+        const char *wrong = read_number(com_json_get(object, fields->key), fields->rules, &value);
+        if (wrong)
             return wrong;
-        }
         memcpy((char *)out + fields->offset, &value, sizeof value);
     }
     return NULL;
 }
 
-static const char *read_stages(const cJSON *object, double *stages)
+static const char *read_stages(const com_json *object, double *stages)
 {
-    for (size_t i = 0; i < REP_STAGES; i++) {
+    for (size_t i = 0; i < REP_STAGES; i++)
         stages[i] = NAN;
-    }
-    if (object == NULL || cJSON_IsNull(object)) {
+    if (!object || com_json_is_null(object))
         return NULL;
-    }
-    if (!cJSON_IsObject(object)) {
+    if (!com_json_is_object(object))
         return "has stages that are no object";
-    }
     for (size_t i = 0; i < REP_STAGES; i++) {
-        const cJSON *value = member(object, rep_stage_names[i]);
+        const com_json *value = com_json_get(object, rep_stage_names[i]);
         const char *wrong = read_number(value, NULLABLE | NOT_NEGATIVE, &stages[i]);
-        if (wrong != NULL) {
+        if (wrong)
             return wrong;
-        }
         stages[i] = isnan(stages[i]) ? 0 : stages[i];
     }
     return NULL;
 }
 
-static const char *read_tensor_bytes(const cJSON *array, struct rep_line *line)
+static const char *read_tensor_bytes(const com_json *array, struct rep_line *line)
 {
-    if (array == NULL || cJSON_IsNull(array)) {
+    if (!array || com_json_is_null(array))
         return NULL;
-    }
-    int count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : -1;
-    if (count < 0 || count > MOST_TENSORS) {
+    const size_t count = com_json_count(array);
+    if (!com_json_is_array(array) || count > MOST_TENSORS)
         return "has tensor_bytes that are no short list";
-    }
-    double *bytes = calloc((size_t)count + 1, sizeof *bytes);
-    if (bytes == NULL) {
+    double *bytes = calloc(count + 1, sizeof *bytes);
+    if (!bytes)
         return "does not fit into memory";
-    }
     size_t i = 0;
-    const cJSON *value;
-    cJSON_ArrayForEach(value, array)
-    {
+    for (const com_json *value = com_json_first(array); value; value = com_json_next(value)) {
         const char *wrong = read_number(value, NOT_NEGATIVE, &bytes[i++]);
-        if (wrong != NULL) {
+        if (wrong) {
             free(bytes);
             return wrong;
         }
@@ -176,38 +158,34 @@ static const char *read_tensor_bytes(const cJSON *array, struct rep_line *line)
     return NULL;
 }
 
-static const char *read_step(const cJSON *object, struct rep_line *line)
+static const char *read_step(const com_json *object, struct rep_line *line)
 {
     line->kind = REP_LINE_STEP;
     const char *wrong = read_fields(object, step_fields, &line->step);
-    if (wrong == NULL) {
-        wrong = read_stages(member(object, "stages"), line->step.stages);
-    }
-    return wrong != NULL ? wrong : read_tensor_bytes(member(object, "tensor_bytes"), line);
+    if (!wrong)
+        wrong = read_stages(com_json_get(object, "stages"), line->step.stages);
+    return wrong ? wrong : read_tensor_bytes(com_json_get(object, "tensor_bytes"), line);
 }
 
-static const char *read_end(const cJSON *object, struct rep_line *line)
+static const char *read_end(const com_json *object, struct rep_line *line)
 {
     line->kind = REP_LINE_END;
-    const char *status = cJSON_GetStringValue(member(object, "status"));
-    if (status == NULL) {
+    const char *status = com_json_text(com_json_get(object, "status"));
+    if (!status)
         return "has no status";
-    }
     size_t len = strnlen(status, sizeof line->end.status - 1);
     memcpy(line->end.status, status, len);
     line->end.status[len] = '\0';
     return read_fields(object, end_fields, &line->end);
 }
 
-static const char *read_object(const cJSON *object, struct rep_line *line)
+static const char *read_object(const com_json *object, struct rep_line *line)
 {
-    const char *kind = cJSON_GetStringValue(member(object, "kind"));
-    if (kind == NULL) {
+    const char *kind = com_json_text(com_json_get(object, "kind"));
+    if (!kind)
         return "has no kind";
-    }
-    if (strcmp(kind, "step") == 0) {
+    if (strcmp(kind, "step") == 0)
         return read_step(object, line);
-    }
     if (strcmp(kind, "evaluation") == 0) {
         line->kind = REP_LINE_EVALUATION;
         return read_fields(object, evaluation_fields, &line->evaluation);
@@ -216,89 +194,75 @@ static const char *read_object(const cJSON *object, struct rep_line *line)
 }
 
 /* The whole text as one object, or NULL: what follows an object would be another run's. */
-static cJSON *parse_object(const char *text, size_t len)
+static com_json *parse_object(const char *text, size_t len)
 {
-    const char *stop = text;
-    cJSON *value = cJSON_ParseWithLengthOpts(text, len, &stop, 0);
-    size_t used = value == NULL ? 0 : (size_t)(stop - text);
-    while (used < len && strchr(" \t\r\n", text[used]) != NULL && text[used] != '\0') {
-        used++;
-    }
-    if (value == NULL || used < len || !cJSON_IsObject(value)) {
-        cJSON_Delete(value);
+    com_json *value = NULL;
+    if (com_json_parse("", text, len, &value, NULL) != TERSE_OK)
         return NULL;
-    }
-    return value;
+    if (com_json_is_object(value))
+        return value;
+    com_json_free(value);
+    return NULL;
 }
 
 const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
 {
     memset(line, 0, sizeof *line);
-    cJSON *object = parse_object(text, len);
-    if (object == NULL) {
+    com_json *object = parse_object(text, len);
+    if (!object)
         return "is no complete JSON object";
-    }
     const char *wrong = read_object(object, line);
-    cJSON_Delete(object);
+    com_json_free(object);
     return wrong;
 }
 
-static const char *read_tensors(const cJSON *array, struct rep_run *run)
+static const char *read_tensors(const com_json *array, struct rep_run *run)
 {
-    int count = cJSON_IsArray(array) ? cJSON_GetArraySize(array) : 0;
-    if (count <= 0 || count > MOST_TENSORS) {
+    const size_t count = com_json_is_array(array) ? com_json_count(array) : 0;
+    if (count == 0 || count > MOST_TENSORS)
         return count == 0 ? NULL : "too many tensors";
-    }
-    run->tensors = calloc((size_t)count, sizeof *run->tensors);
-    if (run->tensors == NULL) {
+    run->tensors = calloc(count, sizeof *run->tensors);
+    if (!run->tensors)
         return "out of memory";
-    }
-    const cJSON *tensor;
-    cJSON_ArrayForEach(tensor, array)
-    {
+    for (const com_json *tensor = com_json_first(array); tensor; tensor = com_json_next(tensor)) {
         struct rep_tensor *to = &run->tensors[run->tensor_count];
-        const char *name = cJSON_GetStringValue(member(tensor, "name"));
+        const char *name = com_json_text(com_json_get(tensor, "name"));
         to->bytes = NAN;
         const char *wrong =
-            read_number(member(tensor, "count"), NULLABLE | NOT_NEGATIVE, &to->count);
-        to->name = wrong != NULL ? NULL : strdup(name == NULL ? "?" : name);
-        if (to->name == NULL) {
-            return wrong != NULL ? "a tensor without a count" : "out of memory";
-        }
+            read_number(com_json_get(tensor, "count"), NULLABLE | NOT_NEGATIVE, &to->count);
+        to->name = wrong ? NULL : strdup(!name ? "?" : name);
+        if (!to->name)
+            return wrong ? "a tensor without a count" : "out of memory";
         run->tensor_count++;
     }
     return NULL;
 }
 
-static const char *read_about(const cJSON *object, struct rep_run *run)
+static const char *read_about(const com_json *object, struct rep_run *run)
 {
     double format;
-    if (read_number(member(object, "format"), MUST, &format) != NULL || format != 1) {
+    if (read_number(com_json_get(object, "format"), MUST, &format) || format != 1)
         return "not of format 1";
-    }
     for (size_t i = 0; i < sizeof run_texts / sizeof run_texts[0]; i++) {
-        const char *value = cJSON_GetStringValue(member(object, run_texts[i].key));
-        if (value == NULL) {
+        const char *value = com_json_text(com_json_get(object, run_texts[i].key));
+        if (!value)
             continue;
-        }
         char *copy = strdup(value);
-        if (copy == NULL) {
+        if (!copy)
             return "out of memory";
-        }
         memcpy((char *)run + run_texts[i].offset, &copy, sizeof copy);
     }
     const char *wrong = read_fields(object, run_fields, run);
-    return wrong != NULL ? "a number is missing or out of range"
-                         : read_tensors(member(object, "tensors"), run);
+    return wrong ? "a number is missing or out of range"
+                 : read_tensors(com_json_get(object, "tensors"), run);
 }
 
 const char *rep_parse_about(const char *text, size_t len, struct rep_run *run)
 {
-    cJSON *object = parse_object(text, len);
-    if (object == NULL) {
+    com_json *object = parse_object(text, len);
+    if (!object)
         return "no complete JSON object";
-    }
     const char *wrong = read_about(object, run);
-    cJSON_Delete(object);
+    com_json_free(object);
     return wrong;
 }

@@ -1,4 +1,4 @@
-/* From JSON to the structs of run.h; the one place of report/ that knows cJSON. */
+/* From JSON to the structs of run.h. */
 #ifndef REPORT_PARSE_H
 #define REPORT_PARSE_H
 

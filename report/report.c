@@ -9,44 +9,44 @@
 
 #include <terse/info.h>
 
+#include "common/text.h"
 #include "decimate.h"
 #include "page.h"
-#include "text.h"
 
 enum { MOST_POINTS = 1000 };
 
-static void put_key(struct rep_text *text, const char *key)
+static void put_key(struct com_text *text, const char *key)
 {
-    rep_text_put(text, ",");
-    rep_text_string(text, key);
-    rep_text_put(text, ":");
+    com_text_put(text, ",");
+    com_text_json_string(text, key);
+    com_text_put(text, ":");
 }
 
-static void put_number(struct rep_text *text, const char *key, double value)
+static void put_number(struct com_text *text, const char *key, double value)
 {
     if (!isnan(value)) {
         put_key(text, key);
-        rep_text_number(text, value);
+        com_text_json_number(text, value);
     }
 }
 
-static void put_string(struct rep_text *text, const char *key, const char *value)
+static void put_string(struct com_text *text, const char *key, const char *value)
 {
-    if (value != NULL) {
+    if (value) {
         put_key(text, key);
-        rep_text_string(text, value);
+        com_text_json_string(text, value);
     }
 }
 
-static void put_column(struct rep_text *text, const char *key, const double *values,
+static void put_column(struct com_text *text, const char *key, const double *values,
                        const size_t *keep, size_t kept)
 {
     put_key(text, key);
     for (size_t i = 0; i < kept; i++) {
-        rep_text_put(text, i == 0 ? "[" : ",");
-        rep_text_number(text, values[keep == NULL ? i : keep[i]]);
+        com_text_put(text, i == 0 ? "[" : ",");
+        com_text_json_number(text, values[!keep ? i : keep[i]]);
     }
-    rep_text_put(text, kept == 0 ? "[]" : "]");
+    com_text_put(text, kept == 0 ? "[]" : "]");
 }
 
 /* Columns of one run, each with room for all of its steps. */
@@ -63,7 +63,7 @@ static int columns_make(struct columns *columns, size_t count)
 {
     double *room = calloc(count + 1, 5 * sizeof *room);
     columns->keep = calloc(MOST_POINTS, sizeof *columns->keep);
-    if (room == NULL || columns->keep == NULL) {
+    if (!room || !columns->keep) {
         free(room);
         free(columns->keep);
         return 0;
@@ -86,9 +86,8 @@ static void columns_free(struct columns *columns)
 static double work_of(const struct rep_step *step)
 {
     double sum = 0;
-    for (size_t i = 0; i < REP_STAGES; i++) {
+    for (size_t i = 0; i < REP_STAGES; i++)
         sum += i == REP_GROUP ? 0 : step->stages[i];
-    }
     return sum;
 }
 
@@ -113,26 +112,25 @@ static void fill_clock(const struct rep_run *run, struct columns *columns)
 static size_t keep_evenly(size_t count, size_t *keep)
 {
     size_t kept = count < MOST_POINTS ? count : MOST_POINTS;
-    for (size_t i = 0; i < kept; i++) {
+    for (size_t i = 0; i < kept; i++)
         keep[i] = kept < 2 ? i : i * (count - 1) / (kept - 1);
-    }
     return kept;
 }
 
-static void put_clock(struct rep_text *text, const struct rep_run *run, struct columns *columns)
+static void put_clock(struct com_text *text, const struct rep_run *run, struct columns *columns)
 {
     size_t kept = keep_evenly(run->step_count, columns->keep);
-    rep_text_put(text, ",\"clock\":{\"lines\":");
-    rep_text_number(text, (double)run->step_count);
+    com_text_put(text, ",\"clock\":{\"lines\":");
+    com_text_json_number(text, (double)run->step_count);
     put_column(text, "step", columns->step, columns->keep, kept);
     put_column(text, "bytes", columns->bytes, columns->keep, kept);
     put_column(text, "seconds", columns->seconds, columns->keep, kept);
     put_column(text, "work", columns->work, columns->keep, kept);
-    rep_text_put(text, "}");
+    com_text_put(text, "}");
 }
 
 /* A series is left out if the run never gave it. */
-static void put_series(struct rep_text *text, const char *key, size_t offset,
+static void put_series(struct com_text *text, const char *key, size_t offset,
                        const struct rep_run *run, struct columns *columns)
 {
     int any = 0;
@@ -140,58 +138,53 @@ static void put_series(struct rep_text *text, const char *key, size_t offset,
         memcpy(&columns->value[i], (const char *)&run->steps[i] + offset, sizeof(double));
         any = any || !isnan(columns->value[i]);
     }
-    if (!any) {
+    if (!any)
         return;
-    }
     size_t kept = rep_decimate(columns->value, run->step_count, MOST_POINTS, columns->keep);
     put_key(text, key);
-    rep_text_put(text, "{\"of\":");
-    rep_text_number(text, (double)run->step_count);
+    com_text_put(text, "{\"of\":");
+    com_text_json_number(text, (double)run->step_count);
     put_column(text, "step", columns->step, columns->keep, kept);
     put_column(text, "value", columns->value, columns->keep, kept);
-    rep_text_put(text, "}");
+    com_text_put(text, "}");
 }
 
-static void put_stages(struct rep_text *text, const struct rep_run *run)
+static void put_stages(struct com_text *text, const struct rep_run *run)
 {
     double sums[REP_STAGES] = {0};
     double steps = 0;
     for (size_t i = 0; i < run->step_count; i++) {
         double stride = rep_run_stride(run, i);
-        if (isnan(run->steps[i].stages[0])) {
+        if (isnan(run->steps[i].stages[0]))
             continue;
-        }
-        for (size_t s = 0; s < REP_STAGES; s++) {
+        for (size_t s = 0; s < REP_STAGES; s++)
             sums[s] += run->steps[i].stages[s] * stride;
-        }
         steps += stride;
     }
-    if (steps <= 0) {
+    if (steps <= 0)
         return;
-    }
-    rep_text_put(text, ",\"stages\":{\"steps\":");
-    rep_text_number(text, steps);
-    for (size_t s = 0; s < REP_STAGES; s++) {
+    com_text_put(text, ",\"stages\":{\"steps\":");
+    com_text_json_number(text, steps);
+    for (size_t s = 0; s < REP_STAGES; s++)
         put_number(text, rep_stage_names[s], sums[s] / steps);
-    }
-    rep_text_put(text, "}");
+    com_text_put(text, "}");
 }
 
-static void put_tensors(struct rep_text *text, const struct rep_run *run)
+static void put_tensors(struct com_text *text, const struct rep_run *run)
 {
     for (size_t i = 0; i < run->tensor_count; i++) {
-        rep_text_put(text, i == 0 ? ",\"tensors\":[{\"name\":" : ",{\"name\":");
-        rep_text_string(text, run->tensors[i].name);
+        com_text_put(text, i == 0 ? ",\"tensors\":[{\"name\":" : ",{\"name\":");
+        com_text_json_string(text, run->tensors[i].name);
         put_number(text, "count", run->tensors[i].count);
         put_number(text, "bytes", run->tensors[i].bytes);
-        rep_text_put(text, "}");
+        com_text_put(text, "}");
     }
-    rep_text_put(text, run->tensor_count > 0 ? "]" : "");
+    com_text_put(text, run->tensor_count > 0 ? "]" : "");
 }
 
 /* The one column that decides which evaluations stay is the accuracy; all columns share its rows.
  */
-static void put_evaluations(struct rep_text *text, const struct rep_run *run, size_t *keep)
+static void put_evaluations(struct com_text *text, const struct rep_run *run, size_t *keep)
 {
     static const struct {
         const char *key;
@@ -207,43 +200,42 @@ static void put_evaluations(struct rep_text *text, const struct rep_run *run, si
     };
     size_t kept = 0;
     double *values = calloc(run->evaluation_count + 1, sizeof *values);
-    if (values == NULL) {
+    if (!values) {
         text->failed = 1;
         return;
     }
-    rep_text_put(text, ",\"evaluations\":{\"of\":");
-    rep_text_number(text, (double)run->evaluation_count);
+    com_text_put(text, ",\"evaluations\":{\"of\":");
+    com_text_json_number(text, (double)run->evaluation_count);
     for (size_t c = 0; c < sizeof columns / sizeof columns[0]; c++) {
         for (size_t i = 0; i < run->evaluation_count; i++) {
             memcpy(&values[i], (const char *)&run->evaluations[i] + columns[c].offset,
                    sizeof values[i]);
         }
-        if (c == 0) {
+        if (c == 0)
             kept = rep_decimate(values, run->evaluation_count, MOST_POINTS, keep);
-        }
         put_column(text, columns[c].key, values, keep, kept);
     }
-    rep_text_put(text, "}");
+    com_text_put(text, "}");
     free(values);
 }
 
-static void put_end(struct rep_text *text, const struct rep_run *run)
+static void put_end(struct com_text *text, const struct rep_run *run)
 {
     if (run->has_end) {
-        rep_text_put(text, ",\"end\":{\"status\":");
-        rep_text_string(text, run->end.status);
+        com_text_put(text, ",\"end\":{\"status\":");
+        com_text_json_string(text, run->end.status);
         put_number(text, "step", run->end.step);
         put_number(text, "loss", run->end.loss);
         put_number(text, "accuracy", run->end.accuracy);
         put_number(text, "seconds", run->end.seconds);
-        rep_text_put(text, "}");
+        com_text_put(text, "}");
     }
 }
 
-static void put_about(struct rep_text *text, const struct rep_run *run)
+static void put_about(struct com_text *text, const struct rep_run *run)
 {
-    rep_text_put(text, "{\"name\":");
-    rep_text_string(text, run->name);
+    com_text_put(text, "{\"name\":");
+    com_text_json_string(text, run->name);
     put_string(text, "terse", run->version);
     put_string(text, "command", run->command);
     put_string(text, "method", run->method);
@@ -256,18 +248,17 @@ static void put_about(struct rep_text *text, const struct rep_run *run)
     put_number(text, "parameters", run->parameters);
     put_number(text, "bytes_per_step", rep_run_bytes_per_step(run));
     put_number(text, "dense_per_step", rep_run_dense_per_step(run));
-    rep_text_put(text, ",\"notes\":[");
-    if (run->about_note[0] != '\0') {
-        rep_text_string(text, run->about_note);
-    }
+    com_text_put(text, ",\"notes\":[");
+    if (run->about_note[0] != '\0')
+        com_text_json_string(text, run->about_note);
     if (run->metrics_note[0] != '\0') {
-        rep_text_put(text, run->about_note[0] != '\0' ? "," : "");
-        rep_text_string(text, run->metrics_note);
+        com_text_put(text, run->about_note[0] != '\0' ? "," : "");
+        com_text_json_string(text, run->metrics_note);
     }
-    rep_text_put(text, "]");
+    com_text_put(text, "]");
 }
 
-static void put_run(struct rep_text *text, const struct rep_run *run)
+static void put_run(struct com_text *text, const struct rep_run *run)
 {
     struct columns columns;
     if (!columns_make(&columns, run->step_count)) {
@@ -286,13 +277,13 @@ static void put_run(struct rep_text *text, const struct rep_run *run)
     put_stages(text, run);
     put_evaluations(text, run, columns.keep);
     put_end(text, run);
-    rep_text_put(text, "}");
+    com_text_put(text, "}");
     columns_free(&columns);
 }
 
-static terse_status finish(struct rep_text *text, char **html, size_t *len)
+static terse_status finish(struct com_text *text, char **html, size_t *len)
 {
-    rep_text_add(text, rep_page_tail, rep_page_tail_len);
+    com_text_add(text, rep_page_tail, rep_page_tail_len);
     if (text->failed) {
         free(text->bytes);
         return TERSE_NO_MEMORY;
@@ -302,37 +293,37 @@ static terse_status finish(struct rep_text *text, char **html, size_t *len)
     return TERSE_OK;
 }
 
-static void begin(struct rep_text *text, const char *mode)
+static void begin(struct com_text *text, const char *mode)
 {
-    rep_text_add(text, rep_page_head, rep_page_head_len);
-    rep_text_put(text, "{\"format\":1,\"mode\":");
-    rep_text_string(text, mode);
+    com_text_add(text, rep_page_head, rep_page_head_len);
+    com_text_put(text, "{\"format\":1,\"mode\":");
+    com_text_json_string(text, mode);
     put_string(text, "made_by", terse_version());
 }
 
 terse_status rep_page_make(struct rep_run *const *runs, size_t count, const char *const *notes,
                            size_t note_count, char **html, size_t *len)
 {
-    struct rep_text text = {0};
+    struct com_text text = {0};
     begin(&text, "report");
-    rep_text_put(&text, ",\"notes\":[");
+    com_text_put(&text, ",\"notes\":[");
     for (size_t i = 0; i < note_count; i++) {
-        rep_text_put(&text, i == 0 ? "" : ",");
-        rep_text_string(&text, notes[i]);
+        com_text_put(&text, i == 0 ? "" : ",");
+        com_text_json_string(&text, notes[i]);
     }
-    rep_text_put(&text, "],\"runs\":[");
+    com_text_put(&text, "],\"runs\":[");
     for (size_t i = 0; i < count; i++) {
-        rep_text_put(&text, i == 0 ? "\n" : ",\n");
+        com_text_put(&text, i == 0 ? "\n" : ",\n");
         put_run(&text, runs[i]);
     }
-    rep_text_put(&text, "]}");
+    com_text_put(&text, "]}");
     return finish(&text, html, len);
 }
 
 terse_status rep_page_make_live(char **html, size_t *len)
 {
-    struct rep_text text = {0};
+    struct com_text text = {0};
     begin(&text, "live");
-    rep_text_put(&text, ",\"notes\":[],\"runs\":[]}");
+    com_text_put(&text, ",\"notes\":[],\"runs\":[]}");
     return finish(&text, html, len);
 }

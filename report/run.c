@@ -46,14 +46,12 @@ double rep_run_dense_per_step(const struct rep_run *run)
 /* Room for one more element; the array may move. */
 static int grow(void **array, size_t count, size_t *cap, size_t size)
 {
-    if (count < *cap) {
+    if (count < *cap)
         return 1;
-    }
     size_t larger = *cap == 0 ? 256 : *cap * 2;
     void *moved = larger > SIZE_MAX / size ? NULL : realloc(*array, larger * size);
-    if (moved == NULL) {
+    if (!moved)
         return 0;
-    }
     *array = moved;
     *cap = larger;
     return 1;
@@ -61,9 +59,8 @@ static int grow(void **array, size_t count, size_t *cap, size_t size)
 
 static void add_tensor_bytes(struct rep_run *run, const struct rep_line *line, double stride)
 {
-    if (line->tensor_bytes == NULL || line->tensor_count != run->tensor_count) {
+    if (!line->tensor_bytes || line->tensor_count != run->tensor_count)
         return;
-    }
     double steps = run->tensor_steps + stride;
     for (size_t i = 0; i < run->tensor_count; i++) {
         double before = run->tensor_steps > 0 ? run->tensors[i].bytes : 0;
@@ -75,16 +72,13 @@ static void add_tensor_bytes(struct rep_run *run, const struct rep_line *line, d
 static const char *add_step(struct rep_run *run, const struct rep_line *line)
 {
     const struct rep_step *last = run->step_count > 0 ? &run->steps[run->step_count - 1] : NULL;
-    if (last != NULL && line->step.step <= last->step) {
+    if (last && line->step.step <= last->step)
         return "goes back to an earlier step";
-    }
-    if (last != NULL && line->step.seconds < last->seconds) {
+    if (last && line->step.seconds < last->seconds)
         return "goes back in time";
-    }
     void *array = run->steps;
-    if (!grow(&array, run->step_count, &run->step_cap, sizeof *run->steps)) {
+    if (!grow(&array, run->step_count, &run->step_cap, sizeof *run->steps))
         return "does not fit into memory";
-    }
     run->steps = array;
     run->steps[run->step_count++] = line->step;
     add_tensor_bytes(run, line, rep_run_stride(run, run->step_count - 1));
@@ -95,16 +89,13 @@ static const char *add_evaluation(struct rep_run *run, const struct rep_evaluati
 {
     size_t count = run->evaluation_count;
     double last = count > 0 ? run->evaluations[count - 1].step : 0;
-    if (run->step_count > 0 && run->steps[run->step_count - 1].step > last) {
+    if (run->step_count > 0 && run->steps[run->step_count - 1].step > last)
         last = run->steps[run->step_count - 1].step;
-    }
-    if (evaluation->step < last) {
+    if (evaluation->step < last)
         return "goes back to an earlier step";
-    }
     void *array = run->evaluations;
-    if (!grow(&array, count, &run->evaluation_cap, sizeof *run->evaluations)) {
+    if (!grow(&array, count, &run->evaluation_cap, sizeof *run->evaluations))
         return "does not fit into memory";
-    }
     run->evaluations = array;
     run->evaluations[run->evaluation_count++] = *evaluation;
     return NULL;
@@ -112,16 +103,15 @@ static const char *add_evaluation(struct rep_run *run, const struct rep_evaluati
 
 static const char *add_line(struct rep_run *run, const char *text, size_t len)
 {
-    if (run->has_end) {
+    if (run->has_end)
         return "follows the end of the run";
-    }
     struct rep_line line;
     const char *wrong = rep_parse_line(text, len, &line);
-    if (wrong == NULL && line.kind == REP_LINE_STEP) {
+    if (!wrong && line.kind == REP_LINE_STEP) {
         wrong = add_step(run, &line);
-    } else if (wrong == NULL && line.kind == REP_LINE_EVALUATION) {
+    } else if (!wrong && line.kind == REP_LINE_EVALUATION) {
         wrong = add_evaluation(run, &line.evaluation);
-    } else if (wrong == NULL) {
+    } else if (!wrong) {
         run->end = line.end;
         run->has_end = 1;
     }
@@ -131,11 +121,9 @@ static const char *add_line(struct rep_run *run, const char *text, size_t len)
 
 static int is_blank(const char *text, size_t len)
 {
-    for (size_t i = 0; i < len; i++) {
-        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r') {
+    for (size_t i = 0; i < len; i++)
+        if (text[i] != ' ' && text[i] != '\t' && text[i] != '\r')
             return 0;
-        }
-    }
     return 1;
 }
 
@@ -144,11 +132,11 @@ static void read_metrics(struct rep_run *run, const char *text, size_t len)
     size_t number = 0;
     for (size_t at = 0; at < len;) {
         const char *end = memchr(text + at, '\n', len - at);
-        size_t line_len = end == NULL ? len - at : (size_t)(end - (text + at));
+        size_t line_len = !end ? len - at : (size_t)(end - (text + at));
         number++;
         const char *wrong =
             is_blank(text + at, line_len) ? NULL : add_line(run, text + at, line_len);
-        if (wrong != NULL) {
+        if (wrong) {
             snprintf(run->metrics_note, sizeof run->metrics_note,
                      "metrics.jsonl: line %zu %s; it and what follows was not read", number, wrong);
             return;
@@ -161,34 +149,29 @@ terse_status rep_run_parse(const char *name, const char *about, size_t about_len
                            const char *metrics, size_t metrics_len, struct rep_run **out)
 {
     struct rep_run *run = calloc(1, sizeof *run);
-    if (run == NULL) {
+    if (!run)
         return TERSE_NO_MEMORY;
-    }
     run->workers = run->seed = run->batch = run->parameters = NAN;
     run->name = strdup(name);
-    if (run->name == NULL) {
+    if (!run->name) {
         rep_run_free(run);
         return TERSE_NO_MEMORY;
     }
-    const char *wrong = about == NULL ? "cannot be read" : rep_parse_about(about, about_len, run);
-    if (wrong != NULL) {
+    const char *wrong = !about ? "cannot be read" : rep_parse_about(about, about_len, run);
+    if (wrong)
         snprintf(run->about_note, sizeof run->about_note, "run.json: %s", wrong);
-    }
-    if (metrics != NULL) {
+    if (metrics)
         read_metrics(run, metrics, metrics_len);
-    }
     *out = run;
     return TERSE_OK;
 }
 
 void rep_run_free(struct rep_run *run)
 {
-    if (run == NULL) {
+    if (!run)
         return;
-    }
-    for (size_t i = 0; i < run->tensor_count; i++) {
+    for (size_t i = 0; i < run->tensor_count; i++)
         free(run->tensors[i].name);
-    }
     free(run->tensors);
     free(run->steps);
     free(run->evaluations);
@@ -208,7 +191,7 @@ static int read_stream(FILE *file, char **bytes, size_t *len)
     size_t cap = 1 << 16;
     size_t filled = 0;
     char *buffer = malloc(cap);
-    while (buffer != NULL) {
+    while (buffer) {
         errno = 0;
         filled += fread(buffer + filled, 1, cap - filled, file);
         if (ferror(file)) {
@@ -222,9 +205,8 @@ static int read_stream(FILE *file, char **bytes, size_t *len)
             return 0;
         }
         char *larger = cap >= most_bytes ? NULL : realloc(buffer, cap * 2);
-        if (larger == NULL) {
+        if (!larger)
             break;
-        }
         buffer = larger;
         cap *= 2;
     }
@@ -236,15 +218,13 @@ static int read_file(const char *folder, const char *file_name, char **bytes, si
 {
     size_t cap = strlen(folder) + strlen(file_name) + 2;
     char *path = malloc(cap);
-    if (path == NULL) {
+    if (!path)
         return ENOMEM;
-    }
     snprintf(path, cap, "%s/%s", folder, file_name);
     FILE *file = fopen(path, "rb");
-    int code = file == NULL ? errno : read_stream(file, bytes, len);
-    if (file != NULL) {
+    int code = !file ? errno : read_stream(file, bytes, len);
+    if (file)
         (void)fclose(file);
-    }
     free(path);
     return code;
 }
@@ -253,13 +233,11 @@ static int read_file(const char *folder, const char *file_name, char **bytes, si
 static char *base_name(const char *folder)
 {
     size_t len = strlen(folder);
-    while (len > 1 && folder[len - 1] == '/') {
+    while (len > 1 && folder[len - 1] == '/')
         len--;
-    }
     size_t start = len;
-    while (start > 0 && folder[start - 1] != '/') {
+    while (start > 0 && folder[start - 1] != '/')
         start--;
-    }
     return strndup(folder + start, len - start);
 }
 
@@ -271,7 +249,7 @@ terse_status rep_run_read(const char *folder, struct rep_run **out, terse_fault 
     size_t metrics_len = 0;
     int code = read_file(folder, "metrics.jsonl", &metrics, &metrics_len);
     if (code != 0) {
-        if (fault != NULL) {
+        if (fault) {
             *fault = (terse_fault){.rank = -1};
             snprintf(fault->text, sizeof fault->text, "metrics.jsonl: %s", strerror(code));
         }
@@ -279,9 +257,8 @@ terse_status rep_run_read(const char *folder, struct rep_run **out, terse_fault 
     }
     (void)read_file(folder, "run.json", &about, &about_len); /* about stays NULL: noted */
     char *name = base_name(folder);
-    terse_status status = name == NULL
-                              ? TERSE_NO_MEMORY
-                              : rep_run_parse(name, about, about_len, metrics, metrics_len, out);
+    terse_status status =
+        !name ? TERSE_NO_MEMORY : rep_run_parse(name, about, about_len, metrics, metrics_len, out);
     free(name);
     free(about);
     free(metrics);

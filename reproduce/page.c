@@ -1,4 +1,5 @@
 /* One page of all results. */
+#include "common/number.h"
 #include "svg.h"
 
 static const char head[] =
@@ -24,37 +25,40 @@ static const char head[] =
     "margin:6px 0 0;font-size:13px}.legend svg{vertical-align:middle;margin-right:6px}\n"
     "</style></head><body>\n";
 
-static void say_claim(struct rpr_text *out, const struct rpr_claim *claim, unsigned seeds)
+static void say_claim(struct com_text *out, const struct rpr_claim *claim, unsigned seeds)
 {
-    rpr_say(out, "<tr><td class=\"%s\">%s</td><td class=\"id\">", claim->holds ? "yes" : "no",
-            claim->holds ? "&#10003; holds" : "&#10007; fails");
-    rpr_say_html(out, claim->id);
-    rpr_say(out, "</td><td>");
-    rpr_say_html(out, claim->text);
-    rpr_say(out, "</td><td class=\"number\">%s", rpr_number(claim->measured).text);
+    com_text_format(out, "<tr><td class=\"%s\">%s</td><td class=\"id\">",
+                    claim->holds ? "yes" : "no",
+                    claim->holds ? "&#10003; holds" : "&#10007; fails");
+    com_text_html(out, claim->id);
+    com_text_format(out, "</td><td>");
+    com_text_html(out, claim->text);
+    com_text_format(out, "</td><td class=\"number\">%s", com_show_number(claim->measured).text);
     if (seeds > 1)
-        rpr_say(out, "<br>%s .. %s", rpr_number(claim->low).text, rpr_number(claim->high).text);
-    rpr_say(out, "</td><td class=\"number\">%s %s</td></tr>\n",
-            claim->side == RPR_AT_MOST ? "&le;" : "&ge;", rpr_number(claim->bound).text);
+        com_text_format(out, "<br>%s .. %s", com_show_number(claim->low).text,
+                        com_show_number(claim->high).text);
+    com_text_format(out, "</td><td class=\"number\">%s %s</td></tr>\n",
+                    claim->side == RPR_AT_MOST ? "&le;" : "&ge;",
+                    com_show_number(claim->bound).text);
 }
 
-static void say_paper(struct rpr_text *out, const struct rpr_result *result)
+static void say_paper(struct com_text *out, const struct rpr_result *result)
 {
-    rpr_say(out, "<h2 id=\"%s\">%s: ", result->paper, result->paper);
-    rpr_say_html(out, result->title);
-    rpr_say(out, "</h2>\n<p>");
-    rpr_say_html(out, result->citation);
-    rpr_say(out, "</p>\n<table><tr><th></th><th>claim</th><th></th><th>measured</th>"
-                 "<th>bound</th></tr>\n");
+    com_text_format(out, "<h2 id=\"%s\">%s: ", result->paper, result->paper);
+    com_text_html(out, result->title);
+    com_text_format(out, "</h2>\n<p>");
+    com_text_html(out, result->citation);
+    com_text_format(out, "</p>\n<table><tr><th></th><th>claim</th><th></th><th>measured</th>"
+                         "<th>bound</th></tr>\n");
     for (size_t i = 0; i < result->claims; i++)
         say_claim(out, &result->claim[i], result->seeds);
-    rpr_say(out, "</table>\n<div class=\"charts\">\n");
+    com_text_format(out, "</table>\n<div class=\"charts\">\n");
     for (size_t i = 0; i < result->charts; i++)
         rpr_svg(out, &result->chart[i]);
-    rpr_say(out, "</div>\n");
+    com_text_format(out, "</div>\n");
 }
 
-void rpr_page(struct rpr_text *out, struct rpr_result *const *results, size_t count)
+void rpr_page(struct com_text *out, struct rpr_result *const *results, size_t count)
 {
     size_t claims = 0;
     size_t holding = 0;
@@ -63,16 +67,17 @@ void rpr_page(struct rpr_text *out, struct rpr_result *const *results, size_t co
         for (size_t j = 0; j < results[i]->claims; j++)
             holding += results[i]->claim[j].holds != 0;
     }
-    rpr_say(out, "%s", head);
-    rpr_say(out,
-            "<h1>The papers' small experiments, through libterse</h1>\n<p>%zu of %zu claims "
-            "hold; seed %llu",
-            holding, claims, (unsigned long long)results[0]->seed);
+    com_text_format(out, "%s", head);
+    com_text_format(
+        out,
+        "<h1>The papers' small experiments, through libterse</h1>\n<p>%zu of %zu claims "
+        "hold; seed %llu",
+        holding, claims, (unsigned long long)results[0]->seed);
     if (results[0]->seeds > 1)
-        rpr_say(out, " and the %u after it; bands lie between the lowest and the highest",
-                results[0]->seeds - 1);
-    rpr_say(out, ".</p>\n");
+        com_text_format(out, " and the %u after it; bands lie between the lowest and the highest",
+                        results[0]->seeds - 1);
+    com_text_format(out, ".</p>\n");
     for (size_t i = 0; i < count; i++)
         say_paper(out, results[i]);
-    rpr_say(out, "</body></html>\n");
+    com_text_format(out, "</body></html>\n");
 }

@@ -1,11 +1,15 @@
 /* Results on a terminal: claims, and charts drawn with letters. */
 #include <math.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
+#include "common/axis.h"
+#include "common/grid.h"
+#include "common/number.h"
+#include "reproduce.h"
 
-enum { ROWS = 13, COLUMNS = 64, MARGIN = 9 };
+/* In characters. Numbers and the axis stand left of LEFT, the label of x right of its numbers. */
+enum { ROWS = 13, COLUMNS = 64, LEFT = 13, MOST_LABEL = 90 };
 
 static const char letters[] = "*o+x#@%&=~^!";
 
@@ -16,20 +20,16 @@ static char letter(size_t line)
 
 /* ---- charts ---- */
 
-struct canvas {
-    char cell[ROWS][COLUMNS + 1];
-};
-
 /* From the left edge to the right, so that lines have no holes. */
-static void draw_line(struct canvas *canvas, const struct rpr_chart *chart, size_t index)
+static void draw_line(struct com_grid *grid, const struct rpr_chart *chart, size_t index)
 {
-    const struct rpr_range x = rpr_range_x(chart);
-    const struct rpr_range y = rpr_range_y(chart);
+    const struct com_axis x = rpr_axis_x(chart);
+    const struct com_axis y = rpr_axis_y(chart);
     double before_x = NAN;
     double before_y = NAN;
     for (size_t i = 0; i < chart->count; i++) {
-        const double at_x = rpr_place(&x, chart->x[i]) * (COLUMNS - 1);
-        const double at_y = rpr_place(&y, chart->line[index].value[i]) * (ROWS - 1);
+        const double at_x = com_axis_place(&x, chart->x[i]) * (COLUMNS - 1);
+        const double at_y = com_axis_place(&y, chart->line[index].value[i]) * (ROWS - 1);
         const int joined = isfinite(before_x) && isfinite(before_y);
         if (isfinite(at_x) && isfinite(at_y)) {
             const int from = joined ? (int)lround(before_x) + 1 : (int)lround(at_x);
@@ -40,7 +40,8 @@ static void draw_line(struct canvas *canvas, const struct rpr_chart *chart, size
                 const double row =
                     joined ? before_y + (at_y - before_y) * fmin(fmax(share, 0), 1) : at_y;
                 if (column >= 0 && column < COLUMNS)
-                    canvas->cell[ROWS - 1 - (int)lround(row)][column] = letter(index);
+                    com_grid_put(grid, LEFT + column, ROWS - 1 - (int)lround(row),
+                                 (uint32_t)letter(index));
             }
         }
         before_x = at_x;
@@ -48,127 +49,136 @@ static void draw_line(struct canvas *canvas, const struct rpr_chart *chart, size
     }
 }
 
-static void print_rows(struct rpr_text *out, const struct canvas *canvas, const struct rpr_range *y)
+static void draw_y_axis(struct com_grid *grid, const struct com_axis *y)
 {
     double tick[5];
-    const size_t ticks = rpr_ticks(y, tick, 5);
-    for (int row = 0; row < ROWS; row++) {
-        const char *label = "";
-        struct rpr_number number;
-        for (size_t i = 0; i < ticks; i++) {
-            if (ROWS - 1 - (int)lround(rpr_place(y, tick[i]) * (ROWS - 1)) == row) {
-                number = rpr_number(tick[i]);
-                label = number.text;
-            }
-        }
-        rpr_say(out, "  %*s %c%s\n", MARGIN, label, label[0] != '\0' ? '+' : '|',
-                canvas->cell[row]);
-    }
-}
-
-static void print_x_axis(struct rpr_text *out, const struct rpr_chart *chart)
-{
-    char labels[COLUMNS + 24];
-    double tick[6];
-    const struct rpr_range x = rpr_range_x(chart);
-    const size_t ticks = rpr_ticks(&x, tick, 6);
-    memset(labels, ' ', sizeof labels);
-    size_t end = 0;
-    rpr_say(out, "  %*s +", MARGIN, "");
-    for (int i = 0; i < COLUMNS; i++)
-        rpr_say(out, "-");
+    const size_t ticks = com_axis_ticks(y, tick, 5);
+    for (int row = 0; row < ROWS; row++)
+        com_grid_put(grid, LEFT - 1, row, '|');
     for (size_t i = 0; i < ticks; i++) {
-        const struct rpr_number number = rpr_number(tick[i]);
-        const size_t at = (size_t)lround(rpr_place(&x, tick[i]) * (COLUMNS - 1));
-        const size_t len = strlen(number.text);
-        if ((end > 0 && at < end + 2) || at + len >= sizeof labels)
-            continue;
-        memcpy(labels + at, number.text, len);
-        end = at + len;
+        const int row = ROWS - 1 - (int)lround(com_axis_place(y, tick[i]) * (ROWS - 1));
+        const struct com_shown number = com_show_number(tick[i]);
+        const int from = LEFT - 2 - (int)strlen(number.text);
+        for (int column = 0; column < LEFT - 1; column++) /* of a tick in the same row */
+            com_grid_put(grid, column, row, 0);
+        com_grid_words(grid, from, row, number.text);
+        com_grid_put(grid, LEFT - 1, row, '+');
     }
-    labels[end] = '\0';
-    rpr_say(out, "\n  %*s  %s  %s\n", MARGIN, "", labels, chart->x_label);
 }
 
-static void print_chart(struct rpr_text *out, const struct rpr_chart *chart,
+static void draw_x_axis(struct com_grid *grid, const struct rpr_chart *chart)
+{
+    double tick[6];
+    const struct com_axis x = rpr_axis_x(chart);
+    const size_t ticks = com_axis_ticks(&x, tick, 6);
+    int end = 0;
+    com_grid_put(grid, LEFT - 1, ROWS, '+');
+    for (int i = 0; i < COLUMNS; i++)
+        com_grid_put(grid, LEFT + i, ROWS, '-');
+    for (size_t i = 0; i < ticks; i++) {
+        const struct com_shown number = com_show_number(tick[i]);
+        const int at = (int)lround(com_axis_place(&x, tick[i]) * (COLUMNS - 1));
+        if (end > 0 && at < end + 2)
+            continue;
+        com_grid_words(grid, LEFT + at, ROWS + 1, number.text);
+        end = at + (int)strlen(number.text);
+    }
+    com_grid_words(grid, LEFT + end + 2, ROWS + 1, chart->x_label);
+}
+
+static void print_axes(struct com_text *out, const struct rpr_chart *chart)
+{
+    const struct com_axis y = rpr_axis_y(chart);
+    struct com_grid grid;
+    char *picture = NULL;
+    if (com_grid_make(&grid, LEFT + COLUMNS + MOST_LABEL, ROWS + 2, 1)) {
+        draw_y_axis(&grid, &y);
+        draw_x_axis(&grid, chart);
+        for (size_t i = chart->lines; i-- > 0;)
+            draw_line(&grid, chart, i);
+        picture = com_grid_text(&grid);
+    }
+    if (picture)
+        com_text_put(out, picture);
+    else
+        out->failed = 1;
+    free(picture);
+}
+
+static void print_chart(struct com_text *out, const struct rpr_chart *chart,
                         const struct rpr_terminal *terminal)
 {
-    struct canvas canvas;
-    const struct rpr_range y = rpr_range_y(chart);
-    for (int row = 0; row < ROWS; row++) {
-        memset(canvas.cell[row], ' ', COLUMNS);
-        canvas.cell[row][COLUMNS] = '\0';
-    }
-    for (size_t i = chart->lines; i-- > 0;)
-        draw_line(&canvas, chart, i);
-    rpr_say(out, "\n  %s%s%s  (%s%s)\n", terminal->bold, chart->title, terminal->plain,
-            chart->y_label, y.log ? ", log" : "");
-    print_rows(out, &canvas, &y);
-    print_x_axis(out, chart);
+    const struct com_axis y = rpr_axis_y(chart);
+    com_text_format(out, "\n  %s%s%s  (%s%s)\n", terminal->bold, chart->title, terminal->plain,
+                    chart->y_label, y.log ? ", log" : "");
+    print_axes(out, chart);
     int column = 0;
     for (size_t i = 0; i < chart->lines; i++) {
         const int width = (int)strlen(chart->line[i].name) + 5;
         if (column + width > 84)
             column = 0;
-        rpr_say(out, "%s%c %s",
-                column > 0 ? "   "
-                : i > 0    ? "\n            "
-                           : "            ",
-                letter(i), chart->line[i].name);
+        com_text_format(out, "%s%c %s",
+                        column > 0 ? "   "
+                        : i > 0    ? "\n            "
+                                   : "            ",
+                        letter(i), chart->line[i].name);
         column += width;
     }
-    rpr_say(out, "\n");
+    com_text_format(out, "\n");
 }
 
 /* ---- claims ---- */
 
 /* The text, broken at spaces. */
-static void print_wrapped(struct rpr_text *out, const char *text, size_t indent, size_t width)
+static void print_wrapped(struct com_text *out, const char *text, size_t indent, size_t width)
 {
     size_t column = 0;
     while (*text != '\0') {
         const size_t len = strcspn(text, " ");
         if (column > 0 && column + 1 + len > width) {
-            rpr_say(out, "\n%*s", (int)indent, "");
+            com_text_format(out, "\n%*s", (int)indent, "");
             column = 0;
         }
-        rpr_say(out, "%s%.*s", column > 0 ? " " : "", (int)len, text);
+        com_text_format(out, "%s%.*s", column > 0 ? " " : "", (int)len, text);
         column += len + (column > 0);
         text += len;
         text += *text == ' ';
     }
-    rpr_say(out, "\n");
+    com_text_format(out, "\n");
 }
 
-static void print_claim(struct rpr_text *out, const struct rpr_claim *claim, unsigned seeds,
+static void print_claim(struct com_text *out, const struct rpr_claim *claim, unsigned seeds,
                         const struct rpr_terminal *terminal)
 {
     const char *const mark =
         terminal->unicode ? (claim->holds ? "\u2713" : "\u2717") : (claim->holds ? "ok" : "NO");
     const char *const side = terminal->unicode ? (claim->side == RPR_AT_MOST ? "\u2264" : "\u2265")
                                                : (claim->side == RPR_AT_MOST ? "<=" : ">=");
-    rpr_say(out, "  %s%s%s %s%s%s: %s %s %s", claim->holds ? terminal->good : terminal->bad, mark,
-            terminal->plain, terminal->bold, claim->id, terminal->plain,
-            rpr_number(claim->measured).text, side, rpr_number(claim->bound).text);
+    com_text_format(out, "  %s%s%s %s%s%s: %s %s %s", claim->holds ? terminal->good : terminal->bad,
+                    mark, terminal->plain, terminal->bold, claim->id, terminal->plain,
+                    com_show_number(claim->measured).text, side,
+                    com_show_number(claim->bound).text);
     if (seeds > 1)
-        rpr_say(out, "  (%s .. %s over %u seeds, deviation %s)", rpr_number(claim->low).text,
-                rpr_number(claim->high).text, seeds, rpr_number(claim->deviation).text);
+        com_text_format(out, "  (%s .. %s over %u seeds, deviation %s)",
+                        com_show_number(claim->low).text, com_show_number(claim->high).text, seeds,
+                        com_show_number(claim->deviation).text);
     if (!claim->holds)
-        rpr_say(out, "  %sdoes not hold%s", terminal->bad, terminal->plain);
-    rpr_say(out, "\n      ");
+        com_text_format(out, "  %sdoes not hold%s", terminal->bad, terminal->plain);
+    com_text_format(out, "\n      ");
     print_wrapped(out, claim->text, 6, 88);
 }
 
-void rpr_print(struct rpr_text *out, const struct rpr_result *result,
+void rpr_print(struct com_text *out, const struct rpr_result *result,
                const struct rpr_terminal *terminal)
 {
-    rpr_say(out, "%s%s: %s%s\n", terminal->bold, result->paper, result->title, terminal->plain);
-    rpr_say(out, "  ");
+    com_text_format(out, "%s%s: %s%s\n", terminal->bold, result->paper, result->title,
+                    terminal->plain);
+    com_text_format(out, "  ");
     print_wrapped(out, result->citation, 2, 92);
-    rpr_say(out, "\n");
+    com_text_format(out, "\n");
     for (size_t i = 0; i < result->claims; i++)
         print_claim(out, &result->claim[i], result->seeds, terminal);
     for (size_t i = 0; i < result->charts; i++)
         print_chart(out, &result->chart[i], terminal);
-    rpr_say(out, "\n");
+    com_text_format(out, "\n");
 }

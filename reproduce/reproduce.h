@@ -8,6 +8,9 @@
 
 #include <terse/status.h>
 
+#include "common/axis.h"
+#include "common/text.h"
+
 enum rpr_side {
     RPR_AT_MOST,  /* holds if measured <= bound */
     RPR_AT_LEAST, /* holds if measured >= bound */
@@ -75,15 +78,9 @@ void rpr_free(struct rpr_result *result); /* NULL is fine */
 
 /* ---- for people ---- */
 
-/* Text that grows; `failed` once memory ran out. */
-struct rpr_text {
-    char *bytes;
-    size_t len;
-    size_t cap;
-    int failed;
-};
-
-void rpr_text_free(struct rpr_text *text);
+/* The axes of a chart, of x and of all lines. */
+struct com_axis rpr_axis_x(const struct rpr_chart *chart);
+struct com_axis rpr_axis_y(const struct rpr_chart *chart);
 
 /* How a terminal may be written to. */
 struct rpr_terminal {
@@ -95,10 +92,10 @@ struct rpr_terminal {
 };
 
 /* Claims with what was measured, and the charts drawn with letters. */
-void rpr_print(struct rpr_text *out, const struct rpr_result *result,
+void rpr_print(struct com_text *out, const struct rpr_result *result,
                const struct rpr_terminal *terminal);
 
 /* One page that needs nothing else: claims as tables, charts as SVG. */
-void rpr_page(struct rpr_text *out, struct rpr_result *const *results, size_t count);
+void rpr_page(struct com_text *out, struct rpr_result *const *results, size_t count);
 
 #endif

@@ -2,6 +2,31 @@
 
 #include <math.h>
 
+#include "common/axis.h"
+#include "common/number.h"
+
+struct com_axis rpr_axis_x(const struct rpr_chart *chart)
+{
+    struct com_axis axis = com_axis_empty(0);
+    for (size_t i = 0; i < chart->count; i++)
+        com_axis_include(&axis, chart->x[i]);
+    axis.log = chart->flags & RPR_LOG_X && axis.low > 0;
+    com_axis_settle(&axis);
+    return axis;
+}
+
+struct com_axis rpr_axis_y(const struct rpr_chart *chart)
+{
+    struct com_axis axis = com_axis_empty((chart->flags & RPR_LOG_Y) != 0);
+    for (size_t i = 0; i < chart->lines * chart->count; i++) {
+        const struct rpr_line *const line = &chart->line[i / chart->count];
+        com_axis_include(&axis, line->low[i % chart->count]);
+        com_axis_include(&axis, line->high[i % chart->count]);
+    }
+    com_axis_settle(&axis);
+    return axis;
+}
+
 /* In pixels. The legend stands below the drawing, so nothing can lie upon a line. */
 enum { WIDTH = 560, HEIGHT = 320, LEFT = 70, RIGHT = 26, TOP = 12, BOTTOM = 52 };
 
@@ -27,74 +52,61 @@ static const char *look(const struct rpr_chart *chart, size_t line)
     return line == 0 && chart->lines > 1 ? "line first" : "line";
 }
 
-void rpr_say_html(struct rpr_text *out, const char *text)
+static double pixel_x(const struct com_axis *range, double value)
 {
-    for (; *text != '\0'; text++) {
-        switch (*text) {
-        case '<': rpr_say(out, "&lt;"); break;
-        case '>': rpr_say(out, "&gt;"); break;
-        case '&': rpr_say(out, "&amp;"); break;
-        case '"': rpr_say(out, "&quot;"); break;
-        default: rpr_say(out, "%c", *text);
-        }
-    }
+    return LEFT + com_axis_place(range, value) * (WIDTH - LEFT - RIGHT);
 }
 
-static double pixel_x(const struct rpr_range *range, double value)
+static double pixel_y(const struct com_axis *range, double value)
 {
-    return LEFT + rpr_place(range, value) * (WIDTH - LEFT - RIGHT);
+    return HEIGHT - BOTTOM - com_axis_place(range, value) * (HEIGHT - TOP - BOTTOM);
 }
 
-static double pixel_y(const struct rpr_range *range, double value)
-{
-    return HEIGHT - BOTTOM - rpr_place(range, value) * (HEIGHT - TOP - BOTTOM);
-}
-
-static void say_axes(struct rpr_text *out, const struct rpr_chart *chart, const struct rpr_range *x,
-                     const struct rpr_range *y)
+static void say_axes(struct com_text *out, const struct rpr_chart *chart, const struct com_axis *x,
+                     const struct com_axis *y)
 {
     double tick[8];
-    size_t ticks = rpr_ticks(x, tick, 7);
+    size_t ticks = com_axis_ticks(x, tick, 7);
     double last = -100; /* numbers of an axis keep their distance */
     for (size_t i = 0; i < ticks; i++) {
         const double at = pixel_x(x, tick[i]);
-        rpr_say(out, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>", at, TOP, HEIGHT - BOTTOM);
+        com_text_format(out, "<path class=\"grid\" d=\"M%.1f %dV%d\"/>", at, TOP, HEIGHT - BOTTOM);
         if (at - last < 42)
             continue;
         last = at;
-        rpr_say(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at,
-                HEIGHT - BOTTOM + 18, rpr_number(tick[i]).text);
+        com_text_format(out, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n", at,
+                        HEIGHT - BOTTOM + 18, com_show_number(tick[i]).text);
     }
-    ticks = rpr_ticks(y, tick, 7);
+    ticks = com_axis_ticks(y, tick, 7);
     for (size_t i = 0; i < ticks; i++) {
         const double at = pixel_y(y, tick[i]);
-        rpr_say(out,
-                "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" "
-                "text-anchor=\"end\">%s</text>\n",
-                LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, rpr_number(tick[i]).text);
+        com_text_format(out,
+                        "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text x=\"%d\" y=\"%.1f\" "
+                        "text-anchor=\"end\">%s</text>\n",
+                        LEFT, at, WIDTH - RIGHT, LEFT - 6, at + 4, com_show_number(tick[i]).text);
     }
-    rpr_say(out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
-            WIDTH - RIGHT);
-    rpr_say(out, "<text class=\"label\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
-            (WIDTH + LEFT - RIGHT) / 2, HEIGHT - 10);
-    rpr_say_html(out, chart->x_label);
-    rpr_say(out,
-            "</text><text class=\"label\" transform=\"translate(14 %d) rotate(-90)\" "
-            "text-anchor=\"middle\">",
-            (HEIGHT + TOP - BOTTOM) / 2);
-    rpr_say_html(out, chart->y_label);
-    rpr_say(out, "</text>\n");
+    com_text_format(out, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM,
+                    WIDTH - RIGHT);
+    com_text_format(out, "<text class=\"label\" x=\"%d\" y=\"%d\" text-anchor=\"middle\">",
+                    (WIDTH + LEFT - RIGHT) / 2, HEIGHT - 10);
+    com_text_html(out, chart->x_label);
+    com_text_format(out,
+                    "</text><text class=\"label\" transform=\"translate(14 %d) rotate(-90)\" "
+                    "text-anchor=\"middle\">",
+                    (HEIGHT + TOP - BOTTOM) / 2);
+    com_text_html(out, chart->y_label);
+    com_text_format(out, "</text>\n");
 }
 
-static void say_path(struct rpr_text *out, const struct rpr_chart *chart, const double *value,
-                     const struct rpr_range *x, const struct rpr_range *y)
+static void say_path(struct com_text *out, const struct rpr_chart *chart, const double *value,
+                     const struct com_axis *x, const struct com_axis *y)
 {
     char command = 'M';
     for (size_t i = 0; i < chart->count; i++) {
         const double at_x = pixel_x(x, chart->x[i]);
         const double at_y = pixel_y(y, value[i]);
         if (isfinite(at_x) && isfinite(at_y)) {
-            rpr_say(out, "%c%.1f %.1f", command, at_x, at_y);
+            com_text_format(out, "%c%.1f %.1f", command, at_x, at_y);
             command = 'L';
         } else {
             command = 'M';
@@ -103,61 +115,62 @@ static void say_path(struct rpr_text *out, const struct rpr_chart *chart, const 
 }
 
 /* Between the lowest and the highest of the seeds. */
-static void say_band(struct rpr_text *out, const struct rpr_chart *chart, size_t index,
-                     const struct rpr_range *x, const struct rpr_range *y)
+static void say_band(struct com_text *out, const struct rpr_chart *chart, size_t index,
+                     const struct com_axis *x, const struct com_axis *y)
 {
     const struct rpr_line *const line = &chart->line[index];
     for (size_t i = 0; i < chart->count; i++)
         if (!isfinite(pixel_y(y, line->low[i])) || !isfinite(pixel_y(y, line->high[i])))
             return;
-    rpr_say(out, "<path fill=\"%s\" fill-opacity=\"0.13\" d=\"", colour(index));
+    com_text_format(out, "<path fill=\"%s\" fill-opacity=\"0.13\" d=\"", colour(index));
     say_path(out, chart, line->high, x, y);
     for (size_t i = chart->count; i-- > 0;)
-        rpr_say(out, "L%.1f %.1f", pixel_x(x, chart->x[i]), pixel_y(y, line->low[i]));
-    rpr_say(out, "Z\"/>\n");
+        com_text_format(out, "L%.1f %.1f", pixel_x(x, chart->x[i]), pixel_y(y, line->low[i]));
+    com_text_format(out, "Z\"/>\n");
 }
 
-static void say_line(struct rpr_text *out, const struct rpr_chart *chart, size_t index,
-                     const struct rpr_range *x, const struct rpr_range *y)
+static void say_line(struct com_text *out, const struct rpr_chart *chart, size_t index,
+                     const struct com_axis *x, const struct com_axis *y)
 {
     const struct rpr_line *const line = &chart->line[index];
-    rpr_say(out, "<path class=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"",
-            look(chart, index), colour(index), dash(index));
+    com_text_format(out, "<path class=\"%s\" stroke=\"%s\" stroke-dasharray=\"%s\" d=\"",
+                    look(chart, index), colour(index), dash(index));
     say_path(out, chart, line->value, x, y);
-    rpr_say(out, "\"/>\n");
+    com_text_format(out, "\"/>\n");
     for (size_t i = 0; i < chart->count && (chart->flags & RPR_MARKS); i++) {
         const double at_y = pixel_y(y, line->value[i]);
         if (isfinite(at_y))
-            rpr_say(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>",
-                    pixel_x(x, chart->x[i]), at_y, colour(index));
+            com_text_format(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.2\" fill=\"%s\"/>",
+                            pixel_x(x, chart->x[i]), at_y, colour(index));
     }
 }
 
-void rpr_svg(struct rpr_text *out, const struct rpr_chart *chart)
+void rpr_svg(struct com_text *out, const struct rpr_chart *chart)
 {
-    const struct rpr_range x = rpr_range_x(chart);
-    const struct rpr_range y = rpr_range_y(chart);
-    rpr_say(out, "<figure><figcaption>");
-    rpr_say_html(out, chart->title);
-    rpr_say(out,
-            "</figcaption>\n<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
-            "aria-label=\"",
-            WIDTH, HEIGHT, WIDTH, HEIGHT);
-    rpr_say_html(out, chart->title);
-    rpr_say(out, "\">\n");
+    const struct com_axis x = rpr_axis_x(chart);
+    const struct com_axis y = rpr_axis_y(chart);
+    com_text_format(out, "<figure><figcaption>");
+    com_text_html(out, chart->title);
+    com_text_format(
+        out,
+        "</figcaption>\n<svg viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" "
+        "aria-label=\"",
+        WIDTH, HEIGHT, WIDTH, HEIGHT);
+    com_text_html(out, chart->title);
+    com_text_format(out, "\">\n");
     say_axes(out, chart, &x, &y);
     for (size_t i = 0; i < chart->lines; i++)
         say_band(out, chart, i, &x, &y);
     for (size_t i = 0; i < chart->lines; i++)
         say_line(out, chart, i, &x, &y);
-    rpr_say(out, "</svg>\n<ul class=\"legend\">");
+    com_text_format(out, "</svg>\n<ul class=\"legend\">");
     for (size_t i = 0; i < chart->lines; i++) {
-        rpr_say(out,
-                "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" stroke=\"%s\" "
-                "stroke-dasharray=\"%s\" d=\"M1 5H25\"/></svg>",
-                look(chart, i), colour(i), dash(i));
-        rpr_say_html(out, chart->line[i].name);
-        rpr_say(out, "</li>\n");
+        com_text_format(out,
+                        "<li><svg width=\"26\" height=\"10\"><path class=\"%s\" stroke=\"%s\" "
+                        "stroke-dasharray=\"%s\" d=\"M1 5H25\"/></svg>",
+                        look(chart, i), colour(i), dash(i));
+        com_text_html(out, chart->line[i].name);
+        com_text_format(out, "</li>\n");
     }
-    rpr_say(out, "</ul></figure>\n");
+    com_text_format(out, "</ul></figure>\n");
 }

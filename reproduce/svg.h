@@ -2,11 +2,9 @@
 #ifndef RPR_SVG_H
 #define RPR_SVG_H
 
-#include "text.h"
+#include "common/text.h"
+#include "reproduce.h"
 
-/* Text in which <, >, & and " stand for themselves. */
-void rpr_say_html(struct rpr_text *out, const char *text);
-
-void rpr_svg(struct rpr_text *out, const struct rpr_chart *chart);
+void rpr_svg(struct com_text *out, const struct rpr_chart *chart);
 
 #endif

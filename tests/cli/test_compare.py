@@ -152,6 +152,7 @@ class GoesOn(CompareCase):
         self.json(*self.words("--steps", "5", "--json", "-q"))
         before = self.times()
         for more, name in ((("--steps", "6"), "steps"), (("--batch", "4", "--steps", "5"), "batch"),
+                           (("--augment", "--steps", "5"), "augment"),
                            (("--lr", "0.3", "--steps", "5"), "method")):
             with self.subTest(more=more):
                 text = self.error(*self.words("-q", *more))
@@ -171,6 +172,7 @@ class Refused(CompareCase):
     def test_usage(self):
         for words, reason in (((), "--methods"), (("--methods", "dense", "--resume", "x"), "goes on"),
                               (("--methods", "dense", "--method", "dense"), "--methods"),
+                              (("--methods", "dense", "-v"), "for terse train"),
                               (("--methods", "dense", "--seeds", "0"), "--seeds")):
             with self.subTest(words=words):
                 self.assertIn(reason, self.error("compare", *words, expect=USAGE))

@@ -51,7 +51,7 @@ class Output(Case):
 
     def test_no_such_folder(self):
         text = self.encode(self.path("no/f"), expect=REFUSED).stderr.decode()
-        self.assertIn("cannot create '%s': No such file or directory" % self.path("no/f"), text)
+        self.assertIn("cannot write '%s': No such file or directory" % self.path("no/f"), text)
 
     def test_output_is_a_folder(self):
         os.mkdir(self.path("folder"))

@@ -46,6 +46,7 @@ class Words(TrainCase):
         for words, reason in ((("--frob",), "unrecognized option"), (("x",), "unexpected 'x'"),
                               (("--steps", "1", "--epochs", "1"), "not both"),
                               (("--methods", "a;b"), "for terse compare"),
+                              (("--checkpoint-every", "5"), "add --out DIR"),
                               (("--model",), "requires an argument")):
             with self.subTest(words=words):
                 self.assertIn(reason, self.error("train", *words, expect=USAGE))

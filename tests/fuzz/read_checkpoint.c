@@ -17,12 +17,12 @@ static uint32_t check(const uint8_t *bytes, size_t len)
     uint32_t sum = 0;
     const terse_status status = trn_checkpoint_parse(&in, &checkpoint, &fault);
     if (status != TERSE_OK) {
-        FUZZ_CHECK(status == TRN_BAD_FILE || status == TERSE_BAD_VERSION ||
+        FUZZ_CHECK(status == COM_BAD_FILE || status == TERSE_BAD_VERSION ||
                    status == TERSE_BAD_CHECKSUM);
         FUZZ_CHECK(fault.text[0] && fault.offset <= len);
         return 0;
     }
-    FUZZ_CHECK(trn_json_is_object(trn_checkpoint_settings(checkpoint)));
+    FUZZ_CHECK(com_json_is_object(trn_checkpoint_settings(checkpoint)));
     for (uint32_t i = 0; i < trn_checkpoint_count(checkpoint); i++) {
         const struct trn_blob *blob = trn_checkpoint_at(checkpoint, i);
         FUZZ_CHECK(trn_checkpoint_find(checkpoint, blob->name, blob->worker) == blob);

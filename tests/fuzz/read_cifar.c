@@ -9,7 +9,7 @@ static void check(const struct trn_bytes *in, const struct trn_cifar_form *form)
     const terse_status status = trn_cifar_count(in, form, &count, &fault);
     const size_t record = form->label_len + (size_t)TRN_CIFAR_PIXELS;
     if (status != TERSE_OK) {
-        FUZZ_CHECK(status == TRN_BAD_FILE && fault.text[0] && fault.offset <= in->len);
+        FUZZ_CHECK(status == COM_BAD_FILE && fault.text[0] && fault.offset <= in->len);
         return;
     }
     FUZZ_CHECK(count > 0 && count * record == in->len);

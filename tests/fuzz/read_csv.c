@@ -34,7 +34,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
             check_tokens(&examples, i);
         }
     } else {
-        FUZZ_CHECK(status == TRN_BAD_FILE && fault.text[0] && fault.offset <= len);
+        FUZZ_CHECK(status == COM_BAD_FILE && fault.text[0] && fault.offset <= len);
     }
     trn_examples_free(&examples);
     return 0;

@@ -1,7 +1,7 @@
 /* Fuzzes .gz files. The output is at most as long as deflate allows for the input. */
 #include <stdlib.h>
 
-#include "files/file.h"
+#include "files/bytes.h"
 #include "fuzz/subject.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         FUZZ_CHECK(plain_len <= 1032 * len);
         free(plain);
     } else {
-        FUZZ_CHECK(status == TRN_BAD_FILE && fault.text[0] && fault.offset <= len);
+        FUZZ_CHECK(status == COM_BAD_FILE && fault.text[0] && fault.offset <= len);
     }
     return 0;
 }

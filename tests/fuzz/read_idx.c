@@ -16,12 +16,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         for (size_t i = 0; i < count; i++)
             sum += images.pixels[i];
     } else {
-        FUZZ_CHECK(status == TRN_BAD_FILE && fault.text[0] && fault.offset <= len);
+        FUZZ_CHECK(status == COM_BAD_FILE && fault.text[0] && fault.offset <= len);
     }
     status = trn_idx_labels(&in, &labels, &fault);
     if (status == TERSE_OK)
         for (uint32_t i = 0; i < labels.count; i++)
             sum += labels.labels[i];
-    FUZZ_CHECK(status == TERSE_OK || status == TRN_BAD_FILE);
+    FUZZ_CHECK(status == TERSE_OK || status == COM_BAD_FILE);
     return sum == UINT32_MAX ? -1 : 0; /* every byte was read */
 }

@@ -2,10 +2,10 @@
 #include "files/lines.h"
 #include "fuzz/subject.h"
 
-static int count_line(void *context, const trn_json *line)
+static int count_line(void *context, const com_json *line)
 {
     uint64_t step;
-    (void)trn_json_get_u64(line, "step", &step);
+    (void)com_json_get_u64(line, "step", &step);
     (*(size_t *)context)++;
     return 1;
 }

@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     uint32_t sum = 0;
     const terse_status status = trn_safetensors_parse(&in, &file, &fault);
     if (status != TERSE_OK) {
-        FUZZ_CHECK(status == TRN_BAD_FILE && fault.text[0] && fault.offset <= len);
+        FUZZ_CHECK(status == COM_BAD_FILE && fault.text[0] && fault.offset <= len);
         return 0;
     }
     for (uint32_t i = 0; i < trn_safetensors_count(file); i++) {

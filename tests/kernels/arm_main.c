@@ -37,12 +37,11 @@ int main(void)
     size_t failed = 0;
     if (lab_open(&lab) != 0)
         return 1;
-    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++) {
+    for (uint32_t i = 0; terse_kernel_set_list(i, &about) == TERSE_OK; i++)
         if (about.supported)
             failed += set_fails(&lab, about.name);
         else
             printf("skip %s: this CPU does not have it\n", about.name);
-    }
     printf("%zu trials, %zu tests failed\n", lab.trials, failed);
     lab_close(&lab);
     return failed > 0;

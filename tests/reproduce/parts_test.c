@@ -13,7 +13,6 @@
 #include "reproduce/descent.h"
 #include "reproduce/random.h"
 #include "reproduce/sheet.h"
-#include "reproduce/text.h"
 
 /* ---- draws ---- */
 
@@ -117,25 +116,6 @@ static void seeds_become_one(void **state)
 
 /* ---- charts ---- */
 
-static void ticks_lie_on_the_axis(void **state)
-{
-    (void)state;
-    static const struct rpr_range ranges[] = {
-        {0, 1, 0},       {-3, 17, 0},    {0.2, 0.21, 0},  {1e-30, 1e30, 1}, {1, 8, 1},
-        {0.03, 0.05, 1}, {3, 3.0001, 0}, {1e5, 1.2e5, 0}, {0.9, 110, 1},    {-1e-9, 1e-9, 0},
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++) {
-        double tick[7];
-        const size_t count = rpr_ticks(&ranges[i], tick, 7);
-        assert_in_range(count, 1, 7);
-        for (size_t j = 0; j < count; j++) {
-            const double place = rpr_place(&ranges[i], tick[j]);
-            assert_true(place > -0.01 && place < 1.01);
-            assert_true(j == 0 || tick[j] > tick[j - 1]);
-        }
-    }
-}
-
 /* Nothing to show, one point, points so dense that several share a column, zeros on a log axis. */
 static void odd_charts_are_drawn(void **state)
 {
@@ -156,24 +136,24 @@ static void odd_charts_are_drawn(void **state)
         }
     }
     const struct rpr_terminal terminal = {.bold = "", .good = "", .bad = "", .plain = ""};
-    struct rpr_text text = {0};
+    struct com_text text = {0};
     rpr_print(&text, sheet.result, &terminal);
     assert_false(text.failed);
     for (size_t i = 0; i < text.len; i++)
         assert_in_range((unsigned char)text.bytes[i], '\n', '~');
-    rpr_text_free(&text);
+    com_text_free(&text);
     struct rpr_terminal unicode = terminal;
     unicode.unicode = 1;
     rpr_print(&text, sheet.result, &unicode);
     assert_non_null(strstr(text.bytes, "\u2713"));
-    rpr_text_free(&text);
+    com_text_free(&text);
     rpr_page(&text, &sheet.result, 1);
     assert_false(text.failed);
     assert_null(strstr(text.bytes, "nan"));
     assert_null(strstr(text.bytes, "inf"));
     assert_null(strstr(text.bytes, "<t>"));
     assert_non_null(strstr(text.bytes, "a &lt; b &amp; &quot;c&quot;"));
-    rpr_text_free(&text);
+    com_text_free(&text);
     rpr_free(sheet.result);
     free(value);
 }
@@ -253,11 +233,10 @@ static void too_large_an_lr_diverges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(normals_are_normal),          cmocka_unit_test(streams_are_keyed),
-        cmocka_unit_test(claims_are_computed),         cmocka_unit_test(seeds_become_one),
-        cmocka_unit_test(ticks_lie_on_the_axis),       cmocka_unit_test(odd_charts_are_drawn),
-        cmocka_unit_test(descent_is_gradient_descent), cmocka_unit_test(failures_reach_the_sheet),
-        cmocka_unit_test(too_large_an_lr_diverges),
+        cmocka_unit_test(normals_are_normal),       cmocka_unit_test(streams_are_keyed),
+        cmocka_unit_test(claims_are_computed),      cmocka_unit_test(seeds_become_one),
+        cmocka_unit_test(odd_charts_are_drawn),     cmocka_unit_test(descent_is_gradient_descent),
+        cmocka_unit_test(failures_reach_the_sheet), cmocka_unit_test(too_large_an_lr_diverges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,12 +87,11 @@ void trn_image_batch(const struct trn_data *data, const struct trn_examples *spl
         const uint8_t *pixels = split->pixels + (size_t)examples[i] * about->features;
         const struct move move = draw_move(augment, examples[i]);
         const int is_moved = move.dx || move.dy || move.mirrored;
-        for (uint32_t c = 0; c < about->channels; c++, pixels += plane, x += plane) {
+        for (uint32_t c = 0; c < about->channels; c++, pixels += plane, x += plane)
             if (is_moved)
                 write_plane(pixels, (int)about->height, (int)about->width, data->shade[c], move, x);
             else
                 write_unmoved(pixels, plane, data->shade[c], x);
-        }
     }
 }
 

@@ -22,15 +22,15 @@ terse_status trn_cifar_count(const struct trn_bytes *in, const struct trn_cifar_
     const size_t len = record_len(form);
     const size_t records = in->len / len;
     if (records == 0 || records > UINT32_MAX / 2)
-        return trn_refuse(fault, TRN_BAD_FILE, in->name, in->len, "%zu records of %zu bytes",
+        return com_refuse(fault, COM_BAD_FILE, in->name, in->len, "%zu records of %zu bytes",
                           records, len);
     if (in->len % len != 0)
-        return trn_refuse(fault, TRN_BAD_FILE, in->name, records * len,
+        return com_refuse(fault, COM_BAD_FILE, in->name, records * len,
                           "the last record has %zu of %zu bytes", in->len % len, len);
     for (size_t i = 0; i < records; i++)
         for (uint32_t j = 0; j < form->label_len; j++)
             if (in->at[i * len + j] >= form->limits[j])
-                return trn_refuse(fault, TRN_BAD_FILE, in->name, i * len + j,
+                return com_refuse(fault, COM_BAD_FILE, in->name, i * len + j,
                                   "label %u, the largest is %u", in->at[i * len + j],
                                   form->limits[j] - 1);
     *count = (uint32_t)records;
@@ -47,7 +47,7 @@ static terse_status append(const struct trn_bytes *in, const struct trn_cifar_fo
         out->image_block = pixels;
     uint32_t *labels = pixels ? realloc(out->labels, all * sizeof *labels) : NULL;
     if (!labels)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the images of '%s'", in->name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for the images of '%s'", in->name);
     out->labels = labels;
     for (uint32_t i = 0; i < count; i++) {
         const uint8_t *record = in->at + i * record_len(form);
@@ -65,14 +65,14 @@ static terse_status read_file(const char *folder, const char *name,
                               const struct trn_cifar_form *form, struct trn_examples *out,
                               int *found, terse_fault *fault)
 {
-    char *path = trn_path_join(folder, name);
+    char *path = com_path_join(folder, name);
     uint8_t *bytes = NULL;
     size_t len;
     uint32_t count = 0;
     if (!path)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
-    *found = trn_file_exists(path);
-    terse_status status = *found ? trn_file_read(path, &bytes, &len, fault) : TERSE_OK;
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
+    *found = com_file_exists(path);
+    terse_status status = *found ? com_file_read(path, &bytes, &len, fault) : TERSE_OK;
     if (bytes) {
         const struct trn_bytes in = {.name = path, .at = bytes, .len = len};
         status = trn_cifar_count(&in, form, &count, fault);
@@ -87,7 +87,7 @@ static terse_status read_file(const char *folder, const char *name,
 static terse_status missing(const char *folder, const char *what, const char *name,
                             terse_fault *fault)
 {
-    return trn_fail(fault, TRN_NO_FILE, "there is no %s in '%.100s': tools/get-data %s fetches it",
+    return com_fail(fault, COM_NO_FILE, "there is no %s in '%.100s': tools/get-data %s fetches it",
                     what, folder, name);
 }
 

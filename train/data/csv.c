@@ -18,7 +18,7 @@ struct reader {
 
 static terse_status refuse(const struct reader *reader, size_t at, const char *why)
 {
-    return trn_refuse(reader->fault, TRN_BAD_FILE, reader->in->name, at, "%s", why);
+    return com_refuse(reader->fault, COM_BAD_FILE, reader->in->name, at, "%s", why);
 }
 
 static int peek(const struct reader *reader)
@@ -134,7 +134,7 @@ terse_status trn_csv_read(const struct trn_bytes *in, struct trn_examples *out, 
     out->text_at = calloc(lines + 1, sizeof *out->text_at);
     out->text = malloc(in->len + 1);
     if (!out->labels || !out->text_at || !out->text)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the text of '%s'", in->name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for the text of '%s'", in->name);
     while (reader.at < in->len) {
         const terse_status status = read_record(&reader);
         if (status != TERSE_OK)
@@ -146,18 +146,18 @@ terse_status trn_csv_read(const struct trn_bytes *in, struct trn_examples *out, 
 static terse_status read_set(const char *folder, const char *name, struct trn_examples *out,
                              terse_fault *fault)
 {
-    char *path = trn_path_join(folder, name);
+    char *path = com_path_join(folder, name);
     uint8_t *bytes = NULL;
     size_t len;
     terse_status status;
     if (!path)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
-    if (!trn_file_exists(path))
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
+    if (!com_file_exists(path))
         status =
-            trn_fail(fault, TRN_NO_FILE,
+            com_fail(fault, COM_NO_FILE,
                      "there is no %s in '%.100s': tools/get-data agnews fetches it", name, folder);
     else
-        status = trn_file_read(path, &bytes, &len, fault);
+        status = com_file_read(path, &bytes, &len, fault);
     if (status == TERSE_OK) {
         const struct trn_bytes in = {.name = path, .at = bytes, .len = len};
         status = trn_csv_read(&in, out, fault);

@@ -3,95 +3,84 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/names.h"
 #include "data/object.h"
 #include "data/read.h"
 
 typedef terse_status opener(struct trn_data *data, const char *where, uint64_t seed,
                             terse_fault *fault);
 
+/* The data there are. To add some: a reader, and a row here, which is the one place that names it.
+ */
 static const struct {
     const char *name;
-    const char *where; /* what follows the colon, NULL: nothing */
+    const char *usage; /* the name with what follows the colon */
     opener *open;
+    const char *model; /* what trains on it unless another is asked for */
 } sources[] = {
-    {"fashion", NULL, trn_open_fashion},
-    {"digits", NULL, trn_open_digits},
-    {"regression", NULL, trn_open_regression},
-    {"quadratic", NULL, trn_open_quadratic},
-    {"idx", "DIR", trn_open_idx},
-    {"cifar10", "DIR", trn_open_cifar10},
-    {"cifar100", "DIR", trn_open_cifar100},
-    {"agnews", "DIR", trn_open_agnews},
-    {"libsvm", "FILE", trn_open_libsvm},
+    {"fashion", "fashion", trn_open_fashion, "cnn"},
+    {"digits", "digits", trn_open_digits, "cnn"},
+    {"regression", "regression", trn_open_regression, "linear"},
+    {"quadratic", "quadratic", trn_open_quadratic, "linear"},
+    {"idx", "idx:DIR", trn_open_idx, "cnn"},
+    {"cifar10", "cifar10:DIR", trn_open_cifar10, "resnet20"},
+    {"cifar100", "cifar100:DIR", trn_open_cifar100, "resnet20"},
+    {"agnews", "agnews:DIR", trn_open_agnews, "textbag"},
+    {"libsvm", "libsvm:FILE", trn_open_libsvm, "logistic"},
 };
 enum { SOURCES = sizeof sources / sizeof sources[0], MOST_NAME = 32 };
 
 const char *trn_data_name(uint32_t index)
 {
-    static const char *const names[SOURCES] = {
-        "fashion",     "digits",       "regression", "quadratic",   "idx:DIR",
-        "cifar10:DIR", "cifar100:DIR", "agnews:DIR", "libsvm:FILE",
-    };
-    return index < SOURCES ? names[index] : NULL;
+    return index < SOURCES ? sources[index].usage : NULL;
 }
 
-static size_t least(size_t a, size_t b)
+static const char *bare_name(uint32_t index)
 {
-    return a < b ? a : b;
+    return index < SOURCES ? sources[index].name : NULL;
 }
 
-/* Letters to insert, remove or change to make `a` (len <= MOST_NAME) from `b`. */
-static size_t distance(const char *a, size_t len, const char *b)
+/* The row of a name, whatever follows the colon; SOURCES: there is none. */
+static size_t row_of(const char *name)
 {
-    size_t row[MOST_NAME + 1];
-    for (size_t i = 0; i <= len; i++)
-        row[i] = i;
-    for (size_t j = 0; b[j]; j++) {
-        size_t corner = row[0];
-        row[0] = j + 1;
-        for (size_t i = 0; i < len; i++) {
-            const size_t change = corner + (a[i] != b[j]);
-            corner = row[i + 1];
-            row[i + 1] = least(change, least(row[i], row[i + 1]) + 1);
-        }
-    }
-    return row[len];
-}
-
-static terse_status unknown(const char *name, size_t len, terse_fault *fault)
-{
-    size_t best = 0;
-    size_t nearest = MOST_NAME;
-    for (size_t i = 0; i < SOURCES && len <= MOST_NAME; i++) {
-        const size_t d = distance(name, len, sources[i].name);
-        if (d < nearest) {
-            nearest = d;
-            best = i;
-        }
-    }
-    if (len > 0 && nearest <= 1 + strlen(sources[best].name) / 3)
-        return trn_fail(fault, TERSE_BAD_SPEC, "no data named '%.*s'; did you mean '%s'?", (int)len,
-                        name, trn_data_name((uint32_t)best));
-    return trn_fail(fault, TERSE_BAD_SPEC,
-                    "no data named '%.*s'; there are fashion, digits, regression, quadratic, "
-                    "idx:DIR, cifar10:DIR, cifar100:DIR, agnews:DIR, libsvm:FILE",
-                    (int)least(len, MOST_NAME), name);
-}
-
-static terse_status find(const char *name, size_t *index, const char **where, terse_fault *fault)
-{
-    const char *colon = strchr(name, ':');
-    const size_t len = colon ? (size_t)(colon - name) : strlen(name);
+    const size_t len = strcspn(name, ":");
     size_t i = 0;
     while (i < SOURCES &&
            (strlen(sources[i].name) != len || strncmp(sources[i].name, name, len) != 0))
         i++;
+    return i;
+}
+
+const char *trn_data_model(const char *name)
+{
+    const size_t row = row_of(name);
+    return sources[row < SOURCES ? row : 0].model;
+}
+
+static terse_status unknown(const char *name, terse_fault *fault)
+{
+    char there[160];
+    const size_t len = strcspn(name, ":");
+    const int shown = (int)(len < MOST_NAME ? len : MOST_NAME);
+    const int nearest = com_names_nearest(bare_name, name, len);
+    if (nearest != COM_NO_NAME)
+        return com_fail(fault, TERSE_BAD_SPEC, "no data named '%.*s'; did you mean '%s'?", shown,
+                        name, sources[nearest].usage);
+    return com_fail(fault, TERSE_BAD_SPEC, "no data named '%.*s'; there are %s", shown, name,
+                    com_names_join(trn_data_name, ", ", there, sizeof there));
+}
+
+static terse_status find(const char *name, size_t *index, const char **where, terse_fault *fault)
+{
+    const char *const colon = strchr(name, ':');
+    const size_t i = row_of(name);
     if (i == SOURCES)
-        return unknown(name, len, fault);
-    if (sources[i].where && (!colon || !colon[1]))
-        return trn_fail(fault, TERSE_BAD_SPEC, "where is it? write %s", trn_data_name((uint32_t)i));
-    if (!sources[i].where && colon)
-        return trn_fail(fault, TERSE_BAD_SPEC, "nothing follows '%s'", sources[i].name);
+        return unknown(name, fault);
+    const int has_where = strchr(sources[i].usage, ':') != NULL;
+    if (has_where && (!colon || !colon[1]))
+        return com_fail(fault, TERSE_BAD_SPEC, "where is it? write %s", sources[i].usage);
+    if (!has_where && colon)
+        return com_fail(fault, TERSE_BAD_SPEC, "nothing follows '%s'", sources[i].name);
     *index = i;
     *where = colon ? colon + 1 : "";
     return TERSE_OK;
@@ -110,7 +99,7 @@ terse_status trn_data_open(const char *name, uint64_t seed, struct trn_data **ou
     if (!data || !copy) {
         free(copy);
         free(data);
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the data '%s'", name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for the data '%s'", name);
     }
     data->name = copy;
     data->about.name = copy;
@@ -158,7 +147,7 @@ const struct trn_about *trn_data_about(const struct trn_data *data)
 terse_status trn_data_load(const char *path, uint8_t **bytes, size_t *len, terse_fault *fault)
 {
     const size_t path_len = strlen(path);
-    terse_status status = trn_file_read(path, bytes, len, fault);
+    terse_status status = com_file_read(path, bytes, len, fault);
     if (status != TERSE_OK || path_len < 3 || strcmp(path + path_len - 3, ".gz") != 0)
         return status;
     const struct trn_bytes packed = {.name = path, .at = *bytes, .len = *len};
@@ -179,7 +168,7 @@ terse_status trn_data_count_classes(struct trn_data *data, terse_fault *fault)
             most = train->labels[i];
     for (uint32_t i = 0; i < test->count; i++)
         if (test->labels[i] > most)
-            return trn_fail(fault, TRN_BAD_FILE,
+            return com_fail(fault, COM_BAD_FILE,
                             "%s: test example %u has label %u, the training set ends at %u",
                             data->name, i, test->labels[i], most);
     data->about.classes = most + 1;
@@ -193,19 +182,19 @@ static terse_status check(const struct trn_data *data, enum trn_split split,
     const struct trn_about *about = &data->about;
     for (uint32_t i = 0; i < count; i++)
         if (examples[i] >= data->split[split].count)
-            return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: there is no example %u", about->name,
+            return com_fail(fault, TERSE_BAD_ARGUMENT, "%s: there is no example %u", about->name,
                             examples[i]);
     if (out->x && about->kind == TRN_DATA_TEXT)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: text has tokens, not floats", about->name);
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%s: text has tokens, not floats", about->name);
     if ((out->tokens || out->lengths) && about->kind != TRN_DATA_TEXT)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: only text has tokens", about->name);
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%s: only text has tokens", about->name);
     if (out->labels && about->classes == 0)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s: targets are numbers, there are no classes",
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%s: targets are numbers, there are no classes",
                         about->name);
     if ((out->tokens || out->lengths) &&
         (!text || !out->tokens || !out->lengths || text->buckets < 4 || text->buckets > INT32_MAX ||
          text->max_len == 0))
-        return trn_fail(fault, TERSE_BAD_ARGUMENT,
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
                         "%s: tokens need room, lengths, at least 4 buckets and a maximum length",
                         about->name);
     return TERSE_OK;

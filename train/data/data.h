@@ -16,7 +16,7 @@
 
 #include <stdint.h>
 
-#include "files/fault.h"
+#include "common/fault.h"
 
 #define TRN_MAX_CHANNELS 4u
 
@@ -42,8 +42,8 @@ struct trn_about {
     const char *notes;                /* "3 of 5 training batches are there", or "" */
 };
 
-/* TERSE_BAD_SPEC: no such name (the nearest is suggested); TRN_NO_FILE: what is missing and how to
- * get it; TRN_BAD_FILE: file, byte, reason. `seed` matters for generated data alone. */
+/* TERSE_BAD_SPEC: no such name (the nearest is suggested); COM_NO_FILE: what is missing and how to
+ * get it; COM_BAD_FILE: file, byte, reason. `seed` matters for generated data alone. */
 TERSE_CHECK terse_status trn_data_open(const char *name, uint64_t seed, struct trn_data **out,
                                        terse_fault *fault);
 void trn_data_close(struct trn_data *data); /* NULL is fine */
@@ -51,6 +51,10 @@ const struct trn_about *trn_data_about(const struct trn_data *data);
 
 /* Names for help texts: NULL past the last. */
 const char *trn_data_name(uint32_t index);
+
+/* The model that suits the data of this name; the first data's where there are none of that name.
+ */
+const char *trn_data_model(const char *name);
 
 /* Random crop (4 pixels of black around, then a window) and mirroring, drawn from (seed, epoch,
  * example) alone: the same whoever asks. */

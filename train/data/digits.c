@@ -130,7 +130,7 @@ static terse_status draw_split(struct trn_examples *out, uint32_t count, enum tr
     out->image_block = malloc((size_t)count * SIDE * SIDE);
     out->labels = malloc(count * sizeof *out->labels);
     if (!out->image_block || !out->labels)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for %u digits", count);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for %u digits", count);
     for (uint32_t i = 0; i < count; i++) {
         struct trn_stream stream;
         trn_stream_start(&stream, seed, TRN_DRAW_EXAMPLE, (uint64_t)split, i);

@@ -28,7 +28,7 @@ static terse_status make_room(struct trn_data *data, uint32_t features, terse_fa
         split->dense = malloc((size_t)counts[i] * features * sizeof *split->dense);
         split->targets = malloc(counts[i] * sizeof *split->targets);
         if (!split->dense || !split->targets)
-            return trn_fail(fault, TERSE_NO_MEMORY, "no memory for %u vectors", counts[i]);
+            return com_fail(fault, TERSE_NO_MEMORY, "no memory for %u vectors", counts[i]);
         split->count = counts[i];
     }
     return TERSE_OK;

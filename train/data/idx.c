@@ -21,19 +21,19 @@ static terse_status read_head(const struct trn_bytes *in, uint32_t ndim, uint32_
     const size_t head_len = 4 + 4 * (size_t)ndim;
     uint64_t count = 1;
     if (in->len < head_len)
-        return trn_refuse(fault, TRN_BAD_FILE, in->name, in->len, "the file ends in its head");
+        return com_refuse(fault, COM_BAD_FILE, in->name, in->len, "the file ends in its head");
     if (in->at[0] != 0 || in->at[1] != 0 || in->at[2] != UNSIGNED_BYTE || in->at[3] != ndim)
-        return trn_refuse(fault, TRN_BAD_FILE, in->name, 0,
+        return com_refuse(fault, COM_BAD_FILE, in->name, 0,
                           "not an IDX file of bytes in %u dimensions", ndim);
     for (uint32_t i = 0; i < ndim; i++) {
         dims[i] = get_u32(in->at + 4 + 4 * (size_t)i);
         if (dims[i] == 0 || (i > 0 && dims[i] > MOST_SIDE))
-            return trn_refuse(fault, TRN_BAD_FILE, in->name, 4 + 4 * (size_t)i,
+            return com_refuse(fault, COM_BAD_FILE, in->name, 4 + 4 * (size_t)i,
                               "dimension %u is %u", i, dims[i]);
         count *= dims[i];
     }
     if (count != in->len - head_len)
-        return trn_refuse(fault, TRN_BAD_FILE, in->name, in->len,
+        return com_refuse(fault, COM_BAD_FILE, in->name, in->len,
                           "%llu bytes of numbers, the head says %llu",
                           (unsigned long long)(in->len - head_len), (unsigned long long)count);
     return TERSE_OK;
@@ -68,8 +68,8 @@ static char *find_file(const char *folder, const char *set, const char *what, co
         char name[64];
         (void)snprintf(name, sizeof name, "%s-%s%s%s-ubyte%s", set, what, joints[i], shape,
                        endings[i]);
-        char *path = trn_path_join(folder, name);
-        if (!path || trn_file_exists(path))
+        char *path = com_path_join(folder, name);
+        if (!path || com_file_exists(path))
             return path;
         free(path);
     }
@@ -83,7 +83,7 @@ static terse_status load(const char *folder, const char *set, int is_labels, cha
     const char *shape = is_labels ? "idx1" : "idx3";
     *path = find_file(folder, set, what, shape);
     if (!*path)
-        return trn_fail(fault, TRN_NO_FILE, "there is no %s-%s-%s-ubyte or .gz in '%s'", set, what,
+        return com_fail(fault, COM_NO_FILE, "there is no %s-%s-%s-ubyte or .gz in '%s'", set, what,
                         shape, folder);
     return trn_data_load(*path, bytes, len, fault);
 }
@@ -117,11 +117,11 @@ static terse_status take_labels(const struct trn_bytes *in, struct trn_examples 
     if (status != TERSE_OK)
         return status;
     if (labels.count != out->count)
-        return trn_refuse(fault, TRN_BAD_FILE, in->name, 4, "%u labels for %u images", labels.count,
+        return com_refuse(fault, COM_BAD_FILE, in->name, 4, "%u labels for %u images", labels.count,
                           out->count);
     out->labels = malloc(labels.count * sizeof *out->labels);
     if (!out->labels)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the labels of '%s'", in->name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for the labels of '%s'", in->name);
     for (uint32_t i = 0; i < labels.count; i++)
         out->labels[i] = labels.labels[i];
     return TERSE_OK;
@@ -157,7 +157,7 @@ terse_status trn_open_idx(struct trn_data *data, const char *where, uint64_t see
             return status;
     }
     if (images[0].height != images[1].height || images[0].width != images[1].width)
-        return trn_fail(fault, TRN_BAD_FILE, "%s: training images are %ux%u, test images %ux%u",
+        return com_fail(fault, COM_BAD_FILE, "%s: training images are %ux%u, test images %ux%u",
                         where, images[0].height, images[0].width, images[1].height,
                         images[1].width);
     data->about.kind = TRN_DATA_IMAGE;
@@ -173,8 +173,8 @@ terse_status trn_open_fashion(struct trn_data *data, const char *where, uint64_t
                               terse_fault *fault)
 {
     (void)where;
-    if (!trn_file_exists(FASHION_FOLDER "/train-images-idx3-ubyte.gz"))
-        return trn_fail(fault, TRN_NO_FILE,
+    if (!com_file_exists(FASHION_FOLDER "/train-images-idx3-ubyte.gz"))
+        return com_fail(fault, COM_NO_FILE,
                         "Fashion-MNIST is not in %s: apt-get install dataset-fashion-mnist (or "
                         "take --data digits, which needs nothing)",
                         FASHION_FOLDER);

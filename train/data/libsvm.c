@@ -21,7 +21,7 @@ struct reader {
 
 static terse_status refuse(const struct reader *reader, size_t at, const char *why)
 {
-    return trn_refuse(reader->fault, TRN_BAD_FILE, reader->in->name, at, "%s", why);
+    return com_refuse(reader->fault, COM_BAD_FILE, reader->in->name, at, "%s", why);
 }
 
 static int is_blank(uint8_t byte)
@@ -95,7 +95,7 @@ static terse_status read_element(struct reader *reader, uint32_t *next)
     if (status != TERSE_OK)
         return status;
     if (!grow(reader))
-        return trn_fail(reader->fault, TERSE_NO_MEMORY, "no memory for the data of '%s'",
+        return com_fail(reader->fault, TERSE_NO_MEMORY, "no memory for the data of '%s'",
                         reader->in->name);
     reader->out->columns[reader->elements] = (uint32_t)index - 1;
     reader->out->values[reader->elements++] = (float)value;
@@ -157,7 +157,7 @@ terse_status trn_libsvm_read(const struct trn_bytes *in, struct trn_examples *ou
     out->targets = calloc(lines, sizeof *out->targets);
     out->row_at = calloc(lines + 1, sizeof *out->row_at);
     if (!out->targets || !out->row_at || !grow(&reader))
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the data of '%s'", in->name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for the data of '%s'", in->name);
     const terse_status status = read_lines(&reader);
     if (status == TERSE_OK)
         *features = reader.features;
@@ -191,13 +191,13 @@ static terse_status number_labels(struct trn_examples *split, const float *label
 {
     split->labels = malloc(split->count * sizeof *split->labels);
     if (!split->labels)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for the labels of '%s'", name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for the labels of '%s'", name);
     for (uint32_t i = 0; i < split->count; i++) {
         uint32_t at = 0;
         while (at < known && labels[at] != split->targets[i])
             at++;
         if (at == known)
-            return trn_fail(fault, TRN_BAD_FILE, "%s: example %u has label %g, unknown to training",
+            return com_fail(fault, COM_BAD_FILE, "%s: example %u has label %g, unknown to training",
                             name, i, (double)split->targets[i]);
         split->labels[i] = at;
     }
@@ -260,14 +260,14 @@ static terse_status open_both(struct trn_data *data, const char *train, const ch
     terse_status status = read_file(train, &data->split[TRN_TRAIN], &data->about.features, fault);
     if (status != TERSE_OK)
         return status;
-    if (!trn_file_exists(test))
-        return trn_fail(fault, TRN_NO_FILE,
+    if (!com_file_exists(test))
+        return com_fail(fault, COM_NO_FILE,
                         "there is no test set '%.100s': write libsvm:FILE,test=FILE2", test);
     status = read_file(test, &data->split[TRN_TEST], &data->about.features, fault);
     if (status != TERSE_OK)
         return status;
     if (data->about.features == 0)
-        return trn_fail(fault, TRN_BAD_FILE, "%s: no example has a feature", train);
+        return com_fail(fault, COM_BAD_FILE, "%s: no example has a feature", train);
     data->about.kind = TRN_DATA_VECTOR;
     data->about.std[0] = 1.0f;
     return find_classes(data, fault);
@@ -283,7 +283,7 @@ terse_status trn_open_libsvm(struct trn_data *data, const char *where, uint64_t 
     if (split_where(where, &train, &test))
         status = open_both(data, train, test, fault);
     else
-        status = trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", where);
+        status = com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", where);
     free(train);
     free(test);
     return status;

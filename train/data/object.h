@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/file.h"
 #include "data/data.h"
-#include "files/file.h"
+#include "files/bytes.h"
 
 /* One split. Only what its kind needs is there; close frees all of it. */
 struct trn_examples {

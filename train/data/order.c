@@ -33,9 +33,9 @@ terse_status trn_shard_parse(const char *text, enum trn_shard *shard, double *al
         char *end;
         value = strtod(text + sizeof prefix - 1, &end);
         if (*end != '\0' || end == text + sizeof prefix - 1 || !isfinite(value) || value < 1e-3)
-            return trn_fail(fault, TERSE_BAD_SPEC, "'%s': alpha is a number from 0.001 on", text);
+            return com_fail(fault, TERSE_BAD_SPEC, "'%s': alpha is a number from 0.001 on", text);
     } else if (strcmp(text, "class") != 0) {
-        return trn_fail(fault, TERSE_BAD_SPEC,
+        return com_fail(fault, TERSE_BAD_SPEC,
                         "no sharding named '%s'; there are iid, class, class:alpha=A and range",
                         text);
     }
@@ -59,15 +59,15 @@ static terse_status check(const struct trn_data *data, const struct trn_order_op
 {
     const struct trn_about *about = trn_data_about(data);
     if (options->workers == 0 || options->batch == 0 || worker >= options->workers)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "worker %u of %u, batch %u", worker,
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "worker %u of %u, batch %u", worker,
                         options->workers, options->batch);
     if (options->workers > about->count[TRN_TRAIN])
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%u workers for %u examples", options->workers,
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers for %u examples", options->workers,
                         about->count[TRN_TRAIN]);
     if (options->shard == TRN_SHARD_CLASS && about->classes == 0)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%s has no classes to shard by", about->name);
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%s has no classes to shard by", about->name);
     if (options->shard == TRN_SHARD_CLASS && !(options->alpha >= 1e-3 && isfinite(options->alpha)))
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "alpha is a number from 0.001 on");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "alpha is a number from 0.001 on");
     return TERSE_OK;
 }
 
@@ -91,7 +91,7 @@ terse_status trn_order_create(const struct trn_data *data, const struct trn_orde
         return status;
     struct trn_order *order = calloc(1, sizeof *order);
     if (!order)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for an order of examples");
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for an order of examples");
     const int is_iid = options->shard == TRN_SHARD_IID;
     order->options = *options;
     order->worker = worker;
@@ -101,7 +101,7 @@ terse_status trn_order_create(const struct trn_data *data, const struct trn_orde
     order->shuffled = calloc(is_iid ? order->examples : order->count, sizeof *order->shuffled);
     order->own = is_iid ? NULL : calloc(order->count, sizeof *order->own);
     if (!order->shuffled || (!is_iid && !order->own))
-        status = trn_fail(fault, TERSE_NO_MEMORY, "no memory for an order of examples");
+        status = com_fail(fault, TERSE_NO_MEMORY, "no memory for an order of examples");
     else if (!is_iid)
         status = fill_own(order, data, fault);
     if (status != TERSE_OK) {

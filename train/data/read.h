@@ -1,4 +1,4 @@
-/* The readers, one door each. All refuse with TRN_BAD_FILE, file name and byte. */
+/* The readers, one door each. All refuse with COM_BAD_FILE, file name and byte. */
 #ifndef TRN_READ_H
 #define TRN_READ_H
 

@@ -144,7 +144,7 @@ terse_status trn_shard_by_class(const struct trn_examples *train, uint32_t class
         make_piles(&piles, train, &stream);
         deal(&piles, options, train->count, shares, &stream, worker, own);
     } else {
-        status = trn_fail(fault, TERSE_NO_MEMORY, "no memory to deal examples");
+        status = com_fail(fault, TERSE_NO_MEMORY, "no memory to deal examples");
     }
     free(piles.starts);
     free(piles.next);

@@ -1,8 +1,28 @@
-/* Little-endian numbers in files, whatever the machine is. */
+/* Bytes of a file or from memory, and the little-endian numbers in them, whatever the machine is.
+ */
 #ifndef TRN_BYTES_H
 #define TRN_BYTES_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include "common/fault.h"
+
+/* Bytes with the name people know them by. Readers take these. */
+struct trn_bytes {
+    const char *name; /* for messages */
+    const uint8_t *at;
+    size_t len;
+};
+
+/* A copy that the caller frees (never NULL on success). */
+TERSE_CHECK terse_status trn_bytes_copy(const struct trn_bytes *in, uint8_t **out,
+                                        terse_fault *fault);
+
+/* What a gzip file holds, all members; the caller frees *bytes. Memory grows with what was
+ * really unpacked; no size in the file is believed. */
+TERSE_CHECK terse_status trn_gunzip(const struct trn_bytes *packed, uint8_t **bytes, size_t *len,
+                                    terse_fault *fault);
 
 static inline uint32_t trn_get_u32(const uint8_t *at)
 {

@@ -19,8 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "files/file.h"
-#include "files/json.h"
+#include "common/file.h"
+#include "common/json.h"
+#include "files/bytes.h"
 
 #define TRN_CHECKPOINT_VERSION 1u
 #define TRN_MAX_BLOB_NAME 255u
@@ -37,13 +38,13 @@ struct trn_blob {
  * Blobs may come in any order; TERSE_BAD_ARGUMENT if two have the same name and worker.
  * `settings` must print as an object. */
 TERSE_CHECK terse_status trn_checkpoint_write(const char *folder, uint64_t step,
-                                              const trn_json *settings,
+                                              const com_json *settings,
                                               const struct trn_blob *blobs, uint32_t count,
                                               terse_fault *fault);
 
 struct trn_checkpoint;
 
-/* Everything is checked before anything is handed out: TRN_BAD_FILE (foreign, truncated, broken
+/* Everything is checked before anything is handed out: COM_BAD_FILE (foreign, truncated, broken
  * rule), TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM. */
 TERSE_CHECK terse_status trn_checkpoint_read(const char *path, struct trn_checkpoint **out,
                                              terse_fault *fault);
@@ -53,14 +54,14 @@ TERSE_CHECK terse_status trn_checkpoint_parse(const struct trn_bytes *in,
 void trn_checkpoint_free(struct trn_checkpoint *checkpoint); /* NULL is fine */
 
 uint64_t trn_checkpoint_step(const struct trn_checkpoint *checkpoint);
-const trn_json *trn_checkpoint_settings(const struct trn_checkpoint *checkpoint);
+const com_json *trn_checkpoint_settings(const struct trn_checkpoint *checkpoint);
 uint32_t trn_checkpoint_count(const struct trn_checkpoint *checkpoint);
 const struct trn_blob *trn_checkpoint_at(const struct trn_checkpoint *checkpoint, uint32_t index);
 const struct trn_blob *trn_checkpoint_find(const struct trn_checkpoint *checkpoint,
                                            const char *name, uint32_t worker); /* or NULL */
 
 /* The sound checkpoint of the largest step in a folder. Damaged ones are skipped, each with a line
- * in *notes (NULL if there is nothing to say); the caller frees *path and *notes. TRN_NO_FILE when
+ * in *notes (NULL if there is nothing to say); the caller frees *path and *notes. COM_NO_FILE when
  * none is sound; then the fault tells the newest one's reason. */
 TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out,
                                                char **path, char **notes, terse_fault *fault);

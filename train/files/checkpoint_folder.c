@@ -56,8 +56,8 @@ static terse_status list_steps(const char *folder, struct list *list, terse_faul
     int is_complete = 1;
     *list = (struct list){0};
     if (!entries)
-        return trn_fail_errno(fault, "open the folder", folder, errno);
-    while (is_complete && (entry = readdir(entries)) != NULL) {
+        return com_fail_errno(fault, "open the folder", folder, errno);
+    while (is_complete && (entry = readdir(entries))) {
         uint64_t step;
         if (parse_name(entry->d_name, &step))
             is_complete = add(list, step);
@@ -65,7 +65,7 @@ static terse_status list_steps(const char *folder, struct list *list, terse_faul
     (void)closedir(entries);
     if (!is_complete) {
         free(list->steps);
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to list '%s'", folder);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to list '%s'", folder);
     }
     if (list->count > 0)
         qsort(list->steps, list->count, sizeof *list->steps, compare_down);
@@ -76,7 +76,7 @@ static char *path_of(const char *folder, uint64_t step)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "checkpoint-%llu.terse", (unsigned long long)step);
-    return trn_path_join(folder, name);
+    return com_path_join(folder, name);
 }
 
 static int add_note(char **notes, const char *text)
@@ -101,7 +101,7 @@ static terse_status try_all(const char *folder, const struct list *list,
         terse_fault now = {0};
         char *candidate = path_of(folder, list->steps[i]);
         if (!candidate)
-            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", folder);
+            return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", folder);
         const terse_status status = trn_checkpoint_read(candidate, out, &now);
         if (status == TERSE_OK) {
             *path = candidate;
@@ -109,15 +109,15 @@ static terse_status try_all(const char *folder, const struct list *list,
         }
         free(candidate);
         if (status == TERSE_NO_MEMORY || !add_note(notes, now.text))
-            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", folder);
+            return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", folder);
         if (i == 0)
             first = now;
     }
     if (list->count == 0)
-        return trn_fail(fault, TRN_NO_FILE, "there is no checkpoint in '%s'", folder);
+        return com_fail(fault, COM_NO_FILE, "there is no checkpoint in '%s'", folder);
     if (fault)
         *fault = first;
-    return TRN_NO_FILE;
+    return COM_NO_FILE;
 }
 
 terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out, char **path,
@@ -156,11 +156,11 @@ static terse_status remove_leftovers(const char *folder, terse_fault *fault)
     struct dirent *entry;
     terse_status status = TERSE_OK;
     if (!entries)
-        return trn_fail_errno(fault, "open the folder", folder, errno);
-    while ((entry = readdir(entries)) != NULL)
+        return com_fail_errno(fault, "open the folder", folder, errno);
+    while ((entry = readdir(entries)))
         if (is_leftover(entry->d_name) && unlinkat(dirfd(entries), entry->d_name, 0) != 0 &&
             errno != ENOENT)
-            status = trn_fail_errno(fault, "remove", entry->d_name, errno);
+            status = com_fail_errno(fault, "remove", entry->d_name, errno);
     (void)closedir(entries);
     return status;
 }
@@ -169,16 +169,16 @@ terse_status trn_checkpoint_prune(const char *folder, uint32_t keep, terse_fault
 {
     struct list list;
     if (keep == 0)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "at least one checkpoint is kept");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "at least one checkpoint is kept");
     terse_status status = list_steps(folder, &list, fault);
     if (status != TERSE_OK)
         return status;
     for (size_t i = keep; i < list.count && status == TERSE_OK; i++) {
         char *path = path_of(folder, list.steps[i]);
         if (!path)
-            status = trn_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
+            status = com_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
         else if (unlink(path) != 0 && errno != ENOENT)
-            status = trn_fail_errno(fault, "remove", path, errno);
+            status = com_fail_errno(fault, "remove", path, errno);
         free(path);
     }
     free(list.steps);

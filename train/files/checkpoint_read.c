@@ -7,7 +7,7 @@
 struct trn_checkpoint {
     uint8_t *bytes; /* the file; blobs lead into it */
     char *names;    /* every blob's name with a closing zero */
-    trn_json *settings;
+    com_json *settings;
     struct trn_blob *blobs;
     uint32_t count;
     uint64_t step;
@@ -24,7 +24,7 @@ struct rest {
 
 static terse_status refuse(const struct rest *rest, const char *why)
 {
-    return trn_refuse(rest->fault, TRN_BAD_FILE, rest->name, rest->at, "%s", why);
+    return com_refuse(rest->fault, COM_BAD_FILE, rest->name, rest->at, "%s", why);
 }
 
 /* `len` bytes and the zeros behind them. */
@@ -89,7 +89,7 @@ static terse_status take_blobs(struct trn_checkpoint *checkpoint, struct rest *r
     checkpoint->blobs = calloc(count + (size_t)1, sizeof *checkpoint->blobs);
     checkpoint->names = malloc(left + 1);
     if (!checkpoint->blobs || !checkpoint->names)
-        return trn_fail(rest->fault, TERSE_NO_MEMORY, "no memory to read '%s'", rest->name);
+        return com_fail(rest->fault, TERSE_NO_MEMORY, "no memory to read '%s'", rest->name);
     names = checkpoint->names;
     for (uint32_t i = 0; i < count; i++) {
         const size_t at = rest->at;
@@ -112,8 +112,8 @@ static terse_status take_settings(struct trn_checkpoint *checkpoint, struct rest
     const size_t at = rest->at;
     terse_status status = take(rest, len, &text, "the settings are cut off");
     if (status == TERSE_OK)
-        status = trn_json_parse(rest->name, text, (size_t)len, &checkpoint->settings, rest->fault);
-    if (status == TERSE_OK && !trn_json_is_object(checkpoint->settings)) {
+        status = com_json_parse(rest->name, text, (size_t)len, &checkpoint->settings, rest->fault);
+    if (status == TERSE_OK && !com_json_is_object(checkpoint->settings)) {
         rest->at = at;
         status = refuse(rest, "the settings are no JSON object");
     }
@@ -128,14 +128,14 @@ static terse_status check_frame(const struct rest *rest, size_t len)
         memcmp(bytes, TRN_CHECKPOINT_MAGIC, sizeof TRN_CHECKPOINT_MAGIC - 1) != 0)
         return refuse(rest, "not a checkpoint of terse");
     if (len < TRN_CHECKPOINT_HEAD_LEN + TRN_CHECKPOINT_TAIL_LEN)
-        return trn_refuse(rest->fault, TRN_BAD_FILE, rest->name, len, "the file ends in its head");
+        return com_refuse(rest->fault, COM_BAD_FILE, rest->name, len, "the file ends in its head");
     if (trn_get_u32(bytes + 8) != TRN_CHECKPOINT_VERSION)
-        return trn_refuse(rest->fault, TERSE_BAD_VERSION, rest->name, 8,
+        return com_refuse(rest->fault, TERSE_BAD_VERSION, rest->name, 8,
                           "version %u; this program knows version %u", trn_get_u32(bytes + 8),
                           TRN_CHECKPOINT_VERSION);
     const size_t body = len - TRN_CHECKPOINT_TAIL_LEN;
     if (trn_hash64(bytes, body, 0) != trn_get_u64(bytes + body))
-        return trn_refuse(rest->fault, TERSE_BAD_CHECKSUM, rest->name, body,
+        return com_refuse(rest->fault, TERSE_BAD_CHECKSUM, rest->name, body,
                           "damaged or cut off: the checksum does not fit");
     return TERSE_OK;
 }
@@ -163,7 +163,7 @@ static terse_status take_over(const char *name, uint8_t *bytes, size_t len,
     struct trn_checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     if (!checkpoint) {
         free(bytes);
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
     }
     checkpoint->bytes = bytes;
     const terse_status status = parse_own(checkpoint, name, len, fault);
@@ -178,7 +178,7 @@ terse_status trn_checkpoint_read(const char *path, struct trn_checkpoint **out, 
 {
     uint8_t *bytes;
     size_t len;
-    const terse_status status = trn_file_read(path, &bytes, &len, fault);
+    const terse_status status = com_file_read(path, &bytes, &len, fault);
     return status == TERSE_OK ? take_over(path, bytes, len, out, fault) : status;
 }
 
@@ -194,7 +194,7 @@ void trn_checkpoint_free(struct trn_checkpoint *checkpoint)
 {
     if (!checkpoint)
         return;
-    trn_json_free(checkpoint->settings);
+    com_json_free(checkpoint->settings);
     free(checkpoint->blobs);
     free(checkpoint->names);
     free(checkpoint->bytes);
@@ -206,7 +206,7 @@ uint64_t trn_checkpoint_step(const struct trn_checkpoint *checkpoint)
     return checkpoint->step;
 }
 
-const trn_json *trn_checkpoint_settings(const struct trn_checkpoint *checkpoint)
+const com_json *trn_checkpoint_settings(const struct trn_checkpoint *checkpoint)
 {
     return checkpoint->settings;
 }

@@ -1,13 +1,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/output.h"
 #include "files/bytes.h"
 #include "files/checkpoint_format.h"
 #include "files/hash.h"
 
 /* A file under construction and the hash of what was written. */
 struct sink {
-    struct trn_output output;
+    struct com_output output;
     struct trn_hash *hash;
     terse_fault *fault;
     terse_status status; /* the first failure; later writes do nothing */
@@ -18,7 +19,7 @@ static void put(struct sink *sink, const void *bytes, size_t len)
     if (sink->status != TERSE_OK || len == 0)
         return;
     trn_hash_add(sink->hash, bytes, len);
-    sink->status = trn_output_write(&sink->output, bytes, len, sink->fault);
+    sink->status = com_output_write(&sink->output, bytes, len, sink->fault);
 }
 
 static void put_padded(struct sink *sink, const void *bytes, uint64_t len)
@@ -64,13 +65,13 @@ static terse_status write_file(const char *path, uint64_t step, const char *sett
 {
     struct sink sink = {.hash = trn_hash_create(), .fault = fault};
     if (!sink.hash)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", path);
-    sink.status = trn_output_open(&sink.output, path, fault);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", path);
+    sink.status = com_output_open(&sink.output, path, fault);
     if (sink.status == TERSE_OK) {
         put_all(&sink, step, settings, blobs, count);
         if (sink.status == TERSE_OK)
-            sink.status = trn_output_commit(&sink.output, fault);
-        trn_output_discard(&sink.output);
+            sink.status = com_output_commit(&sink.output, fault);
+        com_output_discard(&sink.output);
     }
     trn_hash_destroy(sink.hash);
     return sink.status;
@@ -90,17 +91,17 @@ static terse_status sort(const struct trn_blob *blobs, uint32_t count, const str
     const struct trn_blob **sorted = malloc((count + (size_t)1) * sizeof *sorted);
     terse_status status = TERSE_OK;
     if (!sorted)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for %u blobs", count);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for %u blobs", count);
     for (uint32_t i = 0; i < count; i++) {
         sorted[i] = &blobs[i];
         if (!trn_blob_name_is_good(blobs[i].name, strlen(blobs[i].name)))
-            status = trn_fail(fault, TERSE_BAD_ARGUMENT, "a blob cannot be named '%.60s'",
+            status = com_fail(fault, TERSE_BAD_ARGUMENT, "a blob cannot be named '%.60s'",
                               blobs[i].name);
     }
     qsort(sorted, count, sizeof *sorted, compare);
     for (uint32_t i = 1; i < count && status == TERSE_OK; i++)
         if (trn_blob_compare(sorted[i - 1], sorted[i]) == 0)
-            status = trn_fail(fault, TERSE_BAD_ARGUMENT, "blob '%s' of worker %u stands twice",
+            status = com_fail(fault, TERSE_BAD_ARGUMENT, "blob '%s' of worker %u stands twice",
                               sorted[i]->name, sorted[i]->worker);
     if (status != TERSE_OK)
         free(sorted);
@@ -109,23 +110,23 @@ static terse_status sort(const struct trn_blob *blobs, uint32_t count, const str
     return status;
 }
 
-static terse_status print_settings(const trn_json *settings, char **text, terse_fault *fault)
+static terse_status print_settings(const com_json *settings, char **text, terse_fault *fault)
 {
-    if (!trn_json_is_object(settings))
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "a checkpoint's settings are a JSON object");
-    return trn_json_print(settings, 0, text, fault);
+    if (!com_json_is_object(settings))
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "a checkpoint's settings are a JSON object");
+    return com_json_print(settings, 0, text, fault);
 }
 
-terse_status trn_checkpoint_write(const char *folder, uint64_t step, const trn_json *settings,
+terse_status trn_checkpoint_write(const char *folder, uint64_t step, const com_json *settings,
                                   const struct trn_blob *blobs, uint32_t count, terse_fault *fault)
 {
     char name[64];
     char *text = NULL;
     const struct trn_blob **sorted = NULL;
     (void)snprintf(name, sizeof name, "checkpoint-%llu.terse", (unsigned long long)step);
-    char *path = trn_path_join(folder, name);
+    char *path = com_path_join(folder, name);
     terse_status status = path ? print_settings(settings, &text, fault)
-                               : trn_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", name);
+                               : com_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", name);
     if (status == TERSE_OK)
         status = sort(blobs, count, &sorted, fault);
     if (status == TERSE_OK)

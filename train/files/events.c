@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/file.h"
 #include "files/bytes.h"
-#include "files/file.h"
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 enum { SESSION_START = 1 };
@@ -119,7 +119,7 @@ static terse_status write_record(struct trn_events *events, uint8_t *record, siz
     if (number != 0) {
         if (ftruncate(events->fd, events->len) == 0)
             (void)lseek(events->fd, events->len, SEEK_SET);
-        return trn_fail_errno(fault, "write", events->path, number);
+        return com_fail_errno(fault, "write", events->path, number);
     }
     events->len += (off_t)whole;
     return TERSE_OK;
@@ -149,14 +149,14 @@ static terse_status create(struct trn_events *events, const char *folder, terse_
         (void)snprintf(name, sizeof name, "events.out.tfevents.%010lld.terse.%ld.%u",
                        (long long)time(NULL), (long)getpid(), number);
         free(events->path);
-        events->path = trn_path_join(folder, name);
+        events->path = com_path_join(folder, name);
         if (!events->path)
-            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", name);
+            return com_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", name);
         events->fd = open(events->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (events->fd >= 0)
             return TERSE_OK;
         if (errno != EEXIST)
-            return trn_fail_errno(fault, "write", events->path, errno);
+            return com_fail_errno(fault, "write", events->path, errno);
     }
 }
 
@@ -165,7 +165,7 @@ terse_status trn_events_open(const char *folder, uint64_t first_step, struct trn
 {
     struct trn_events *events = malloc(sizeof *events);
     if (!events)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write events");
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to write events");
     *events = (struct trn_events){.fd = -1};
     terse_status status = create(events, folder, fault);
     if (status == TERSE_OK) {
@@ -190,7 +190,7 @@ terse_status trn_events_scalars(struct trn_events *events, uint64_t step,
         summary_len += 1 + varint_len(value_len(&scalars[i])) + value_len(&scalars[i]);
     uint8_t *record = malloc(HEAD_LEN + MOST_FIXED + summary_len + TAIL_LEN);
     if (!record)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write events");
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to write events");
     uint8_t *start = record + HEAD_LEN;
     uint8_t *end = put_varint(put_key(put_head(start, step), 5, BYTES), summary_len);
     for (uint32_t i = 0; i < count; i++)

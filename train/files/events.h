@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "files/fault.h"
+#include "common/fault.h"
 
 struct trn_events;
 

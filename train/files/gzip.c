@@ -6,7 +6,7 @@
 #define ZLIB_CONST /* input is read only */
 #include <zlib.h>
 
-#include "files/file.h"
+#include "files/bytes.h"
 
 enum { GZIP_WINDOW = 15 + 16, FIRST_ROOM = 1 << 16 };
 
@@ -55,19 +55,19 @@ static terse_status unpack(z_stream *stream, const struct trn_bytes *in, struct 
     size_t at = 0;
     for (;;) {
         if (out->len == out->cap && !grow(out))
-            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
+            return com_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
         const int result = inflate_some(stream, in, &at, out);
         if (result == Z_STREAM_END) {
             if (at == in->len)
                 return TERSE_OK;
             if (inflateReset(stream) != Z_OK) /* the next member */
-                return trn_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
+                return com_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
         } else if (result == Z_MEM_ERROR) {
-            return trn_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
+            return com_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
         } else if (result == Z_BUF_ERROR && at == in->len && out->len < out->cap) {
-            return trn_refuse(fault, TRN_BAD_FILE, in->name, at, "the gzip data ends too early");
+            return com_refuse(fault, COM_BAD_FILE, in->name, at, "the gzip data ends too early");
         } else if (result != Z_OK && result != Z_BUF_ERROR) {
-            return trn_refuse(fault, TRN_BAD_FILE, in->name, at, "not sound gzip data: %s",
+            return com_refuse(fault, COM_BAD_FILE, in->name, at, "not sound gzip data: %s",
                               stream->msg ? stream->msg : "unknown reason");
         }
     }
@@ -80,7 +80,7 @@ terse_status trn_gunzip(const struct trn_bytes *packed, uint8_t **bytes, size_t 
     struct unpacked out = {0};
     memset(&stream, 0, sizeof stream);
     if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", packed->name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", packed->name);
     const terse_status status = unpack(&stream, packed, &out, fault);
     (void)inflateEnd(&stream);
     if (status != TERSE_OK) {

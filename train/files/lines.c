@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "files/file.h"
+#include "common/file.h"
 
 struct trn_lines {
     char *path;
@@ -15,7 +15,7 @@ struct trn_lines {
 };
 
 terse_status trn_lines_parse(const char *name, const void *bytes, size_t len,
-                             int (*each)(void *context, const trn_json *line), void *context,
+                             int (*each)(void *context, const com_json *line), void *context,
                              size_t *good_len, terse_fault *fault)
 {
     const char *text = bytes;
@@ -23,17 +23,17 @@ terse_status trn_lines_parse(const char *name, const void *bytes, size_t len,
     int go_on = 1;
     while (go_on && at < len) {
         const char *end = memchr(text + at, '\n', len - at);
-        trn_json *line;
+        com_json *line;
         if (!end)
             break;
         const terse_status status =
-            trn_json_parse(name, text + at, (size_t)(end - (text + at)), &line, fault);
+            com_json_parse(name, text + at, (size_t)(end - (text + at)), &line, fault);
         if (status == TERSE_NO_MEMORY)
             return status;
         if (status != TERSE_OK)
             break;
-        go_on = trn_json_is_object(line) && each(context, line);
-        trn_json_free(line);
+        go_on = com_json_is_object(line) && each(context, line);
+        com_json_free(line);
         if (go_on)
             at = (size_t)(end - text) + 1;
     }
@@ -41,12 +41,12 @@ terse_status trn_lines_parse(const char *name, const void *bytes, size_t len,
     return TERSE_OK;
 }
 
-terse_status trn_lines_read(const char *path, int (*each)(void *context, const trn_json *line),
+terse_status trn_lines_read(const char *path, int (*each)(void *context, const com_json *line),
                             void *context, size_t *good_len, terse_fault *fault)
 {
     uint8_t *bytes;
     size_t len;
-    terse_status status = trn_file_read(path, &bytes, &len, fault);
+    terse_status status = com_file_read(path, &bytes, &len, fault);
     if (status != TERSE_OK)
         return status;
     status = trn_lines_parse(path, bytes, len, each, context, good_len, fault);
@@ -54,14 +54,14 @@ terse_status trn_lines_read(const char *path, int (*each)(void *context, const t
     return status;
 }
 
-static int is_kept(void *context, const trn_json *line)
+static int is_kept(void *context, const com_json *line)
 {
     const uint64_t *last_step = context;
     const char *kind = "";
     uint64_t step;
-    if (last_step && trn_json_get_text(line, "kind", &kind) && strcmp(kind, "end") == 0)
+    if (last_step && com_json_get_text(line, "kind", &kind) && strcmp(kind, "end") == 0)
         return 0; /* it was not the end */
-    return !last_step || !trn_json_get_u64(line, "step", &step) || step <= *last_step;
+    return !last_step || !com_json_get_u64(line, "step", &step) || step <= *last_step;
 }
 
 static terse_status open_at_end(struct trn_lines *lines, const uint64_t *last_step,
@@ -71,14 +71,14 @@ static terse_status open_at_end(struct trn_lines *lines, const uint64_t *last_st
     size_t good_len = 0;
     lines->fd = open(lines->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (lines->fd < 0)
-        return trn_fail_errno(fault, "write", lines->path, errno);
+        return com_fail_errno(fault, "write", lines->path, errno);
     const terse_status status =
         trn_lines_read(lines->path, is_kept, last_step ? &last : NULL, &good_len, fault);
     if (status != TERSE_OK)
         return status;
     lines->len = (off_t)good_len;
     if (ftruncate(lines->fd, lines->len) != 0 || lseek(lines->fd, lines->len, SEEK_SET) < 0)
-        return trn_fail_errno(fault, "write", lines->path, errno);
+        return com_fail_errno(fault, "write", lines->path, errno);
     return TERSE_OK;
 }
 
@@ -90,7 +90,7 @@ terse_status trn_lines_open(const char *path, const uint64_t *last_step, struct 
     if (!lines || !copy) {
         free(copy);
         free(lines);
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", path);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to write '%s'", path);
     }
     *lines = (struct trn_lines){.path = copy, .fd = -1};
     const terse_status status = open_at_end(lines, last_step, fault);
@@ -122,18 +122,18 @@ static int write_line(struct trn_lines *lines, const char *text, size_t len)
     return 0;
 }
 
-terse_status trn_lines_append(struct trn_lines *lines, trn_json *line, terse_fault *fault)
+terse_status trn_lines_append(struct trn_lines *lines, com_json *line, terse_fault *fault)
 {
     char *text;
-    const terse_status status = trn_json_print(line, 0, &text, fault);
-    trn_json_free(line);
+    const terse_status status = com_json_print(line, 0, &text, fault);
+    com_json_free(line);
     if (status != TERSE_OK)
         return status;
     const size_t len = strlen(text);
     text[len] = '\n'; /* in the place of the closing zero */
     const int number = write_line(lines, text, len + 1);
     free(text);
-    return number == 0 ? TERSE_OK : trn_fail_errno(fault, "write", lines->path, number);
+    return number == 0 ? TERSE_OK : com_fail_errno(fault, "write", lines->path, number);
 }
 
 void trn_lines_close(struct trn_lines *lines)

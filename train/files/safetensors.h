@@ -8,7 +8,8 @@
 
 #include <terse/layout.h>
 
-#include "files/file.h"
+#include "common/file.h"
+#include "files/bytes.h"
 
 enum trn_dtype {
     TRN_F32,

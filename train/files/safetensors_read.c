@@ -1,8 +1,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
 #include "files/bytes.h"
-#include "files/json.h"
 #include "files/safetensors.h"
 
 enum { LENGTH_LEN = 8 };
@@ -10,7 +10,7 @@ enum { LENGTH_LEN = 8 };
 
 struct trn_safetensors {
     uint8_t *bytes;
-    trn_json *header; /* names lead into it */
+    com_json *header; /* names lead into it */
     struct trn_stored *tensors;
     uint32_t count;
 };
@@ -35,15 +35,15 @@ static int find_dtype(const char *name, enum trn_dtype *dtype, uint64_t *len)
     return 0;
 }
 
-static const char *read_shape(const trn_json *shape, struct trn_stored *tensor, uint64_t *len)
+static const char *read_shape(const com_json *shape, struct trn_stored *tensor, uint64_t *len)
 {
-    if (!trn_json_is_array(shape))
+    if (!com_json_is_array(shape))
         return "has no shape";
-    for (const trn_json *item = trn_json_first(shape); item; item = trn_json_next(item)) {
+    for (const com_json *item = com_json_first(shape); item; item = com_json_next(item)) {
         uint64_t dim;
         if (tensor->ndim == TERSE_MAX_DIMS)
             return "has too many dimensions";
-        if (!trn_json_u64(item, &dim) || trn_json_text(item))
+        if (!com_json_u64(item, &dim) || com_json_text(item))
             return "has a dimension that is no count";
         if (__builtin_mul_overflow(*len, dim, len))
             return "is too large";
@@ -52,13 +52,13 @@ static const char *read_shape(const trn_json *shape, struct trn_stored *tensor, 
     return NULL;
 }
 
-static const char *read_place(const trn_json *offsets, uint64_t data_len, uint64_t *begin,
+static const char *read_place(const com_json *offsets, uint64_t data_len, uint64_t *begin,
                               uint64_t *end)
 {
-    const trn_json *first = trn_json_is_array(offsets) ? trn_json_first(offsets) : NULL;
-    const trn_json *second = first ? trn_json_next(first) : NULL;
-    if (!second || trn_json_next(second) || !trn_json_u64(first, begin) ||
-        !trn_json_u64(second, end) || trn_json_text(first) || trn_json_text(second))
+    const com_json *first = com_json_is_array(offsets) ? com_json_first(offsets) : NULL;
+    const com_json *second = first ? com_json_next(first) : NULL;
+    if (!second || com_json_next(second) || !com_json_u64(first, begin) ||
+        !com_json_u64(second, end) || com_json_text(first) || com_json_text(second))
         return "has no data_offsets";
     if (*begin > *end || *end > data_len)
         return "lies outside of the file";
@@ -66,20 +66,20 @@ static const char *read_place(const trn_json *offsets, uint64_t data_len, uint64
 }
 
 /* What is wrong with an entry, or NULL. */
-static const char *read_entry(const trn_json *entry, const uint8_t *data, uint64_t data_len,
+static const char *read_entry(const com_json *entry, const uint8_t *data, uint64_t data_len,
                               struct trn_stored *tensor)
 {
     const char *dtype;
     uint64_t len;
     uint64_t begin;
     uint64_t end;
-    if (!trn_json_is_object(entry) || !trn_json_get_text(entry, "dtype", &dtype))
+    if (!com_json_is_object(entry) || !com_json_get_text(entry, "dtype", &dtype))
         return "has no dtype";
     if (!find_dtype(dtype, &tensor->dtype, &len))
         return "has an unknown dtype";
-    const char *wrong = read_shape(trn_json_get(entry, "shape"), tensor, &len);
+    const char *wrong = read_shape(com_json_get(entry, "shape"), tensor, &len);
     if (!wrong)
-        wrong = read_place(trn_json_get(entry, "data_offsets"), data_len, &begin, &end);
+        wrong = read_place(com_json_get(entry, "data_offsets"), data_len, &begin, &end);
     if (wrong)
         return wrong;
     if (end - begin != len)
@@ -114,12 +114,12 @@ static terse_status check_cover(const struct trn_safetensors *file, const char *
     const uint8_t *next = file->bytes + data_at;
     for (uint32_t i = 0; i < file->count; i++) {
         if (file->tensors[i].bytes != next)
-            return trn_refuse(fault, TRN_BAD_FILE, name, (uint64_t)(next - file->bytes),
+            return com_refuse(fault, COM_BAD_FILE, name, (uint64_t)(next - file->bytes),
                               "a gap or an overlap before tensor '%.60s'", file->tensors[i].name);
         next += file->tensors[i].len;
     }
     if (next != file->bytes + data_at + data_len)
-        return trn_refuse(fault, TRN_BAD_FILE, name, (uint64_t)(next - file->bytes),
+        return com_refuse(fault, COM_BAD_FILE, name, (uint64_t)(next - file->bytes),
                           "bytes that belong to no tensor");
     return TERSE_OK;
 }
@@ -128,19 +128,19 @@ static terse_status read_entries(struct trn_safetensors *file, const char *name,
                                  uint64_t data_len, terse_fault *fault)
 {
     size_t entries = 0;
-    for (const trn_json *item = trn_json_first(file->header); item; item = trn_json_next(item))
+    for (const com_json *item = com_json_first(file->header); item; item = com_json_next(item))
         entries++;
     file->tensors = calloc(entries + 1, sizeof *file->tensors);
     if (!file->tensors)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for %zu tensors", entries);
-    for (const trn_json *item = trn_json_first(file->header); item; item = trn_json_next(item)) {
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for %zu tensors", entries);
+    for (const com_json *item = com_json_first(file->header); item; item = com_json_next(item)) {
         struct trn_stored *tensor = &file->tensors[file->count];
-        if (strcmp(trn_json_key(item), "__metadata__") == 0)
+        if (strcmp(com_json_key(item), "__metadata__") == 0)
             continue;
-        tensor->name = trn_json_key(item);
+        tensor->name = com_json_key(item);
         const char *wrong = read_entry(item, file->bytes + data_at, data_len, tensor);
         if (wrong)
-            return trn_refuse(fault, TRN_BAD_FILE, name, LENGTH_LEN, "tensor '%.60s' %s",
+            return com_refuse(fault, COM_BAD_FILE, name, LENGTH_LEN, "tensor '%.60s' %s",
                               tensor->name, wrong);
         file->count++;
     }
@@ -154,16 +154,16 @@ static terse_status parse_own(struct trn_safetensors *file, const char *name, si
                               terse_fault *fault)
 {
     if (len < LENGTH_LEN)
-        return trn_refuse(fault, TRN_BAD_FILE, name, len, "too short for a safetensors file");
+        return com_refuse(fault, COM_BAD_FILE, name, len, "too short for a safetensors file");
     const uint64_t header_len = trn_get_u64(file->bytes);
     if (header_len > len - LENGTH_LEN || header_len > MOST_HEADER)
-        return trn_refuse(fault, TRN_BAD_FILE, name, 0,
+        return com_refuse(fault, COM_BAD_FILE, name, 0,
                           "a header of %llu bytes does not fit into the file",
                           (unsigned long long)header_len);
     if (header_len == 0 || file->bytes[LENGTH_LEN] != '{')
-        return trn_refuse(fault, TRN_BAD_FILE, name, LENGTH_LEN, "the header is no JSON object");
+        return com_refuse(fault, COM_BAD_FILE, name, LENGTH_LEN, "the header is no JSON object");
     terse_status status =
-        trn_json_parse(name, file->bytes + LENGTH_LEN, (size_t)header_len, &file->header, fault);
+        com_json_parse(name, file->bytes + LENGTH_LEN, (size_t)header_len, &file->header, fault);
     if (status != TERSE_OK) {
         if (fault)
             fault->offset += LENGTH_LEN;
@@ -181,7 +181,7 @@ static terse_status take(const char *name, uint8_t *bytes, size_t len, struct tr
     struct trn_safetensors *file = calloc(1, sizeof *file);
     if (!file) {
         free(bytes);
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
     }
     file->bytes = bytes;
     const terse_status status = parse_own(file, name, len, fault);
@@ -197,7 +197,7 @@ terse_status trn_safetensors_read(const char *path, struct trn_safetensors **out
 {
     uint8_t *bytes;
     size_t len;
-    const terse_status status = trn_file_read(path, &bytes, &len, fault);
+    const terse_status status = com_file_read(path, &bytes, &len, fault);
     return status == TERSE_OK ? take(path, bytes, len, out, fault) : status;
 }
 
@@ -214,7 +214,7 @@ void trn_safetensors_free(struct trn_safetensors *file)
     if (!file)
         return;
     free(file->tensors);
-    trn_json_free(file->header);
+    com_json_free(file->header);
     free(file->bytes);
     free(file);
 }
@@ -240,13 +240,13 @@ static terse_status match(const struct trn_safetensors *file, const terse_tensor
 {
     const struct trn_stored *stored = trn_safetensors_find(file, tensor->name);
     if (!stored)
-        return trn_fail(fault, TERSE_MISMATCH, "the file has no tensor '%s'", tensor->name);
+        return com_fail(fault, TERSE_MISMATCH, "the file has no tensor '%s'", tensor->name);
     if (stored->dtype != TRN_F32)
-        return trn_fail(fault, TERSE_MISMATCH, "tensor '%s' in the file is not F32", tensor->name);
+        return com_fail(fault, TERSE_MISMATCH, "tensor '%s' in the file is not F32", tensor->name);
     if (stored->ndim != tensor->ndim ||
         (tensor->ndim > 0 &&
          memcmp(stored->dims, tensor->dims, tensor->ndim * sizeof *tensor->dims) != 0))
-        return trn_fail(fault, TERSE_MISMATCH, "tensor '%s' in the file has another shape",
+        return com_fail(fault, TERSE_MISMATCH, "tensor '%s' in the file has another shape",
                         tensor->name);
     *out = stored;
     return TERSE_OK;

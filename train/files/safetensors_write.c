@@ -1,8 +1,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json.h"
+#include "common/output.h"
 #include "files/bytes.h"
-#include "files/json.h"
 #include "files/safetensors.h"
 
 enum { ALIGNMENT = 8 };
@@ -20,16 +21,16 @@ static terse_status check_names(const struct trn_stored *tensors, uint32_t count
     terse_status status = TERSE_OK;
     const struct trn_stored **sorted = malloc((count + (size_t)1) * sizeof *sorted);
     if (!sorted)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for %u tensors", count);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for %u tensors", count);
     for (uint32_t i = 0; i < count; i++)
         sorted[i] = &tensors[i];
     qsort(sorted, count, sizeof *sorted, compare_names);
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++) {
         const char *name = sorted[i]->name;
         if (name[0] == '\0' || strcmp(name, "__metadata__") == 0)
-            status = trn_fail(fault, TERSE_BAD_ARGUMENT, "a tensor cannot be named '%s'", name);
+            status = com_fail(fault, TERSE_BAD_ARGUMENT, "a tensor cannot be named '%s'", name);
         else if (i > 0 && strcmp(sorted[i - 1]->name, name) == 0)
-            status = trn_fail(fault, TERSE_BAD_ARGUMENT, "two tensors are named '%s'", name);
+            status = com_fail(fault, TERSE_BAD_ARGUMENT, "two tensors are named '%s'", name);
     }
     free(sorted);
     return status;
@@ -39,25 +40,25 @@ static terse_status check_shape(const struct trn_stored *tensor, terse_fault *fa
 {
     uint64_t len = tensor->dtype == TRN_F32 ? 4 : 1;
     if (tensor->dtype != TRN_F32 && tensor->dtype != TRN_U8)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' is neither F32 nor U8",
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' is neither F32 nor U8",
                         tensor->name);
     if (tensor->ndim > TERSE_MAX_DIMS)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' has %u dimensions", tensor->name,
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' has %u dimensions", tensor->name,
                         tensor->ndim);
     for (uint32_t i = 0; i < tensor->ndim; i++)
         if (__builtin_mul_overflow(len, tensor->dims[i], &len))
-            return trn_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' is too large", tensor->name);
+            return com_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' is too large", tensor->name);
     if (len != tensor->len)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' has %llu bytes, its shape %llu",
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "tensor '%s' has %llu bytes, its shape %llu",
                         tensor->name, (unsigned long long)tensor->len, (unsigned long long)len);
     return TERSE_OK;
 }
 
-static trn_json *numbers(const uint64_t *values, uint32_t count)
+static com_json *numbers(const uint64_t *values, uint32_t count)
 {
-    trn_json *array = trn_json_array();
+    com_json *array = com_json_array();
     for (uint32_t i = 0; i < count; i++)
-        trn_json_append_real(array, (double)values[i]);
+        com_json_append_real(array, (double)values[i]);
     return array;
 }
 
@@ -65,57 +66,57 @@ static trn_json *numbers(const uint64_t *values, uint32_t count)
 static terse_status describe(const struct trn_stored *tensors, uint32_t count, const char *note,
                              char **text, terse_fault *fault)
 {
-    trn_json *header = trn_json_object();
+    com_json *header = com_json_object();
     uint64_t at = 0;
     if (note) {
-        trn_json *metadata = trn_json_object();
-        trn_json_put_text(metadata, "format", "pt");
-        trn_json_put_text(metadata, "note", note);
-        trn_json_put(header, "__metadata__", metadata);
+        com_json *metadata = com_json_object();
+        com_json_put_text(metadata, "format", "pt");
+        com_json_put_text(metadata, "note", note);
+        com_json_put(header, "__metadata__", metadata);
     }
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t place[2] = {at, at + tensors[i].len};
-        trn_json *entry = trn_json_object();
-        trn_json_put_text(entry, "dtype", tensors[i].dtype == TRN_F32 ? "F32" : "U8");
-        trn_json_put(entry, "shape", numbers(tensors[i].dims, tensors[i].ndim));
-        trn_json_put(entry, "data_offsets", numbers(place, 2));
-        trn_json_put(header, tensors[i].name, entry);
+        com_json *entry = com_json_object();
+        com_json_put_text(entry, "dtype", tensors[i].dtype == TRN_F32 ? "F32" : "U8");
+        com_json_put(entry, "shape", numbers(tensors[i].dims, tensors[i].ndim));
+        com_json_put(entry, "data_offsets", numbers(place, 2));
+        com_json_put(header, tensors[i].name, entry);
         at = place[1];
     }
-    const terse_status status = trn_json_print(header, 0, text, fault);
-    trn_json_free(header);
+    const terse_status status = com_json_print(header, 0, text, fault);
+    com_json_free(header);
     return status;
 }
 
 /* Length, header, spaces up to the alignment. */
-static terse_status write_header(struct trn_output *output, const char *text, terse_fault *fault)
+static terse_status write_header(struct com_output *output, const char *text, terse_fault *fault)
 {
     static const char spaces[ALIGNMENT] = {' ', ' ', ' ', ' ', ' ', ' ', ' ', ' '};
     const size_t len = strlen(text);
     const size_t padding = (ALIGNMENT - len % ALIGNMENT) % ALIGNMENT;
     uint8_t head[8];
     trn_put_u64(head, len + padding);
-    terse_status status = trn_output_write(output, head, sizeof head, fault);
+    terse_status status = com_output_write(output, head, sizeof head, fault);
     if (status == TERSE_OK)
-        status = trn_output_write(output, text, len, fault);
+        status = com_output_write(output, text, len, fault);
     if (status == TERSE_OK)
-        status = trn_output_write(output, spaces, padding, fault);
+        status = com_output_write(output, spaces, padding, fault);
     return status;
 }
 
 static terse_status write_file(const char *path, const char *header,
                                const struct trn_stored *tensors, uint32_t count, terse_fault *fault)
 {
-    struct trn_output output;
-    terse_status status = trn_output_open(&output, path, fault);
+    struct com_output output;
+    terse_status status = com_output_open(&output, path, fault);
     if (status != TERSE_OK)
         return status;
     status = write_header(&output, header, fault);
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-        status = trn_output_write(&output, tensors[i].bytes, (size_t)tensors[i].len, fault);
+        status = com_output_write(&output, tensors[i].bytes, (size_t)tensors[i].len, fault);
     if (status == TERSE_OK)
-        status = trn_output_commit(&output, fault);
-    trn_output_discard(&output);
+        status = com_output_commit(&output, fault);
+    com_output_discard(&output);
     return status;
 }
 
@@ -144,7 +145,7 @@ terse_status trn_safetensors_write_layout(const char *path, const terse_layout *
     struct trn_stored *all = calloc(count + 1, sizeof *all);
     terse_status status = TERSE_OK;
     if (!all)
-        return trn_fail(fault, TERSE_NO_MEMORY, "no memory for %zu tensors", count);
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for %zu tensors", count);
     for (uint32_t i = 0; i < own && status == TERSE_OK; i++) {
         terse_tensor tensor = {0};
         status = terse_layout_tensor(layout, i, &tensor);

@@ -7,9 +7,9 @@
 /* Numbers of all workers, added in rank order: the same bits on every worker and group. */
 static terse_status add_up(struct trn_worker *worker, double *numbers, size_t count)
 {
-    double all[TERSE_MAX_LOCAL_WORKERS * 4] = {0};
-    void *at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    size_t len[TERSE_MAX_LOCAL_WORKERS] = {0};
+    double all[TERSE_MAX_WORKERS * 4] = {0};
+    void *at[TERSE_MAX_WORKERS] = {NULL};
+    size_t len[TERSE_MAX_WORKERS] = {0};
     const uint32_t workers = worker->run->workers;
     for (uint32_t r = 0; r < workers; r++) {
         at[r] = all + r * count;

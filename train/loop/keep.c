@@ -77,14 +77,14 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
 /* ---- to rank 0 ---- */
 
 struct parcel {
-    uint64_t len[TERSE_MAX_LOCAL_WORKERS];
-    uint8_t *bytes[TERSE_MAX_LOCAL_WORKERS]; /* rank 0: of every worker */
+    uint64_t len[TERSE_MAX_WORKERS];
+    uint8_t *bytes[TERSE_MAX_WORKERS]; /* rank 0: of every worker */
     uint8_t *mine;
 };
 
 static void drop(struct parcel *parcel)
 {
-    for (size_t i = 0; i < TERSE_MAX_LOCAL_WORKERS; i++)
+    for (size_t i = 0; i < TERSE_MAX_WORKERS; i++)
         free(parcel->bytes[i]);
     free(parcel->mine);
 }
@@ -93,10 +93,10 @@ static void drop(struct parcel *parcel)
 static terse_status send_parcels(struct trn_worker *worker, struct parcel *parcel)
 {
     const uint32_t workers = worker->run->workers;
-    const void *send_at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    size_t send_len[TERSE_MAX_LOCAL_WORKERS] = {0};
-    void *recv_at[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    size_t recv_len[TERSE_MAX_LOCAL_WORKERS] = {0};
+    const void *send_at[TERSE_MAX_WORKERS] = {NULL};
+    size_t send_len[TERSE_MAX_WORKERS] = {0};
+    void *recv_at[TERSE_MAX_WORKERS] = {NULL};
+    size_t recv_len[TERSE_MAX_WORKERS] = {0};
     const uint64_t mine = parcel->len[worker->rank];
     for (uint32_t r = 0; r < workers; r++) {
         recv_at[r] = &parcel->len[r];
@@ -109,7 +109,7 @@ static terse_status send_parcels(struct trn_worker *worker, struct parcel *parce
         parcel->bytes[r] = malloc(recv_len[r] + 1);
         recv_at[r] = parcel->bytes[r];
         if (!parcel->bytes[r])
-            status = trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+            status = com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     }
     send_at[0] = parcel->mine;
     send_len[0] = mine;
@@ -150,10 +150,10 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
     const uint32_t most = worker->run->workers * MAX_PARTS;
     struct trn_blob *const blobs = calloc(most, sizeof *blobs);
     struct name *const names = calloc(most, sizeof *names);
-    trn_json *const settings = trn_record_settings(worker);
+    com_json *const settings = trn_record_settings(worker);
     uint32_t count = 0;
     terse_status status =
-        blobs && names ? TERSE_OK : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+        blobs && names ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
         count += unpack(parcel, r, blobs + count, names + count);
     if (status == TERSE_OK)
@@ -163,7 +163,7 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
                        "%s/checkpoint-%llu.terse", folder, (unsigned long long)worker->step);
         status = trn_checkpoint_prune(folder, KEPT, &worker->fault);
     }
-    trn_json_free(settings);
+    com_json_free(settings);
     free(blobs);
     free(names);
     return status;
@@ -182,7 +182,7 @@ static terse_status agree(struct trn_worker *worker, terse_status mine)
         worker->fault = fault;
         return mine;
     }
-    return trn_fail(&worker->fault, (terse_status)status, "rank 0 could not write its checkpoint");
+    return com_fail(&worker->fault, (terse_status)status, "rank 0 could not write its checkpoint");
 }
 
 terse_status trn_worker_keep(struct trn_worker *worker)
@@ -200,7 +200,7 @@ terse_status trn_worker_keep(struct trn_worker *worker)
     parcel.len[worker->rank] = packed_len(worker, part, count);
     parcel.mine = malloc(parcel.len[worker->rank] + 1);
     if (!parcel.mine)
-        return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+        return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     pack(worker, part, count, parcel.mine);
     terse_status status = send_parcels(worker, &parcel);
     if (status == TERSE_OK)
@@ -217,7 +217,7 @@ static terse_status copy_part(struct trn_worker *worker, const struct trn_blob *
                               uint64_t len)
 {
     if (!blob || blob->len != len)
-        return trn_fail(&worker->fault, TERSE_MISMATCH,
+        return com_fail(&worker->fault, TERSE_MISMATCH,
                         "the checkpoint is of another training: a part of it is missing or of "
                         "another length");
     memcpy(out, blob->bytes, len);
@@ -235,7 +235,7 @@ static terse_status add_parts(struct trn_worker *worker, const char *name, uint3
         if (!blob)
             return TERSE_OK;
         if (blob->len != len)
-            return trn_fail(&worker->fault, TERSE_MISMATCH,
+            return com_fail(&worker->fault, TERSE_MISMATCH,
                             "the checkpoint is of another training: '%s' has another length", name);
         const float *const floats = blob->bytes;
         for (uint64_t i = 0; i < len / sizeof(float); i++)
@@ -296,9 +296,9 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     uint64_t count = 0;
     terse_state state;
     float *const statistics = trn_net_statistics(worker->net, &count);
-    (void)trn_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
+    (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
     if (old_workers == 0)
-        return trn_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
+        return com_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
     for (uint32_t i = 0;
@@ -311,10 +311,10 @@ terse_status trn_worker_restore(struct trn_worker *worker)
             statistics, count * sizeof(float));
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
-    const trn_json *const kept = trn_checkpoint_settings(checkpoint);
-    (void)trn_json_get_real(kept, "seconds", &worker->result.seconds);
-    (void)trn_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
-    (void)trn_json_get_u64(kept, "dense_bytes", &worker->result.dense_bytes);
+    const com_json *const kept = trn_checkpoint_settings(checkpoint);
+    (void)com_json_get_real(kept, "seconds", &worker->result.seconds);
+    (void)com_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
+    (void)com_json_get_u64(kept, "dense_bytes", &worker->result.dense_bytes);
     worker->step = trn_checkpoint_step(checkpoint); /* the method's own count leaves out skips */
     worker->result.steps = worker->step;
     tell_of_workers(worker, (uint32_t)old_workers);

@@ -8,6 +8,7 @@
 #include "files/events.h"
 #include "files/lines.h"
 #include "files/safetensors.h"
+#include "loop/options.h"
 #include "loop/worker.h"
 
 #define LINES 2000u /* of kind step in a run, about */
@@ -34,74 +35,59 @@ static const char *const stage_names[TERSE_STAGES] = {"direction", "encode", "wi
 
 /* ---- settings ---- */
 
-trn_json *trn_record_settings(const struct trn_worker *worker)
+com_json *trn_record_settings(const struct trn_worker *worker)
 {
-    const struct trn_settings *const settings = worker->run->settings;
-    trn_json *const json = trn_json_object();
-    trn_json_put_u64(json, "format", 1);
-    trn_json_put_text(json, "terse", terse_version());
-    trn_json_put_text(json, "command", settings->command ? settings->command : "");
-    trn_json_put_text(json, "method", settings->method);
-    trn_json_put_text(json, "model", settings->model);
-    trn_json_put_text(json, "data", settings->data);
-    trn_json_put_text(json, "shard", settings->shard);
-    trn_json_put_u64(json, "workers", worker->run->workers);
-    trn_json_put_u64(json, "batch", settings->batch);
-    trn_json_put_u64(json, "accumulate", settings->accumulate);
-    trn_json_put_u64(json, "seed", settings->seed);
-    trn_json_put_u64(json, "epochs", settings->epochs);
-    trn_json_put_u64(json, "steps", worker->steps);
-    trn_json_put_u64(json, "threads", settings->threads);
-    trn_json_put_u64(json, "codec_threads", settings->codec_threads);
-    trn_json_put_flag(json, "augment", settings->augment);
-    trn_json_put_u64(json, "parameters", worker->count);
-    trn_json_put_real(json, "seconds", worker->result.seconds);
-    trn_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
-    trn_json_put_u64(json, "dense_bytes", worker->result.dense_bytes);
+    struct trn_settings settings = *worker->run->settings;
+    com_json *const json = com_json_object();
+    settings.workers = worker->run->workers; /* of the group, where there is one */
+    settings.steps = worker->steps;          /* also where they follow from epochs */
+    com_json_put_u64(json, "format", 1);
+    com_json_put_text(json, "terse", terse_version());
+    com_json_put_text(json, "command", settings.command ? settings.command : "");
+    trn_options_write(&settings, json);
+    com_json_put_u64(json, "parameters", worker->count);
+    com_json_put_real(json, "seconds", worker->result.seconds);
+    com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
+    com_json_put_u64(json, "dense_bytes", worker->result.dense_bytes);
     return json;
 }
 
 /* What run.json holds; as a line for those who watch it has a kind. */
-static trn_json *describe_run(const struct trn_worker *worker)
+static com_json *describe_run(const struct trn_worker *worker)
 {
-    const struct trn_settings *const settings = worker->run->settings;
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *kernels = "";
     char libraries[200];
-    trn_json *const json = trn_record_settings(worker);
-    trn_json *const tensors = trn_json_array();
+    com_json *const json = trn_record_settings(worker);
+    com_json *const tensors = com_json_array();
     terse_tensor tensor;
     for (uint32_t t = 0; terse_layout_tensor(layout, t, &tensor) == TERSE_OK; t++) {
-        trn_json *const item = trn_json_object();
-        trn_json_put_text(item, "name", tensor.name);
-        trn_json_put_u64(item, "count", tensor.count);
-        trn_json_append(tensors, item);
+        com_json *const item = com_json_object();
+        com_json_put_text(item, "name", tensor.name);
+        com_json_put_u64(item, "count", tensor.count);
+        com_json_append(tensors, item);
     }
     (void)!terse_kernel_set_name(&kernels, NULL);
-    trn_json_put_u64(json, "checkpoint_every", settings->checkpoint_every);
-    trn_json_put_u64(json, "evaluate_every", settings->evaluate_every);
-    trn_json_put_real(json, "target", settings->target);
-    trn_json_put_real(json, "timeout", settings->timeout);
-    trn_json_put_text(json, "kernels", kernels);
+    com_json_put_text(json, "kernels", kernels);
     trn_net_libraries(libraries, sizeof libraries);
-    trn_json_put_text(json, "libraries", libraries);
-    trn_json_put_text(json, "spec", terse_method_spec(worker->method));
-    trn_json_put_text(json, "exchange", terse_method_settings(worker->method));
-    trn_json_put_text(json, "data_notes", trn_data_about(worker->run->data)->notes);
-    trn_json_put(json, "tensors", tensors);
-    trn_json_put_text(json, "kind", "run");
+    com_json_put_text(json, "libraries", libraries);
+    com_json_put_text(json, "spec", terse_method_spec(worker->method));
+    com_json_put_text(json, "exchange", terse_method_settings(worker->method));
+    com_json_put_text(json, "data_notes", trn_data_about(worker->run->data)->notes);
+    com_json_put(json, "tensors", tensors);
+    com_json_put_text(json, "kind", "run");
     return json;
 }
 
 static terse_status write_run(const struct trn_worker *worker, const char *folder,
                               terse_fault *fault)
 {
-    trn_json *const json = describe_run(worker);
-    char *const path = trn_path_join(folder, "run.json");
-    const terse_status status = path ? trn_json_write(path, json, fault)
-                                     : trn_fail(fault, TERSE_NO_MEMORY, "out of memory");
+    com_json *const json = describe_run(worker);
+    char *const path = com_path_join(folder, "run.json");
+    const terse_status status = path ? com_json_write(path, json, fault)
+                                     : com_fail(fault, TERSE_NO_MEMORY, "out of memory");
     free(path);
-    trn_json_free(json);
+    com_json_free(json);
     return status;
 }
 
@@ -116,24 +102,24 @@ static int goes_on_in(const struct trn_run *run, const char *folder)
            from.st_dev == to.st_dev && from.st_ino == to.st_ino;
 }
 
-static int note_evaluation(void *context, const trn_json *line)
+static int note_evaluation(void *context, const com_json *line)
 {
     struct trn_record *const record = context;
     const char *kind = "";
-    if (trn_json_get_text(line, "kind", &kind) && strcmp(kind, "evaluation") == 0)
-        (void)trn_json_get_u64(line, "step", &record->evaluated);
+    if (com_json_get_text(line, "kind", &kind) && strcmp(kind, "evaluation") == 0)
+        (void)com_json_get_u64(line, "step", &record->evaluated);
     return 1;
 }
 
 static terse_status open_folder(struct trn_worker *worker, struct trn_record *record)
 {
     const char *const folder = worker->run->settings->out;
-    char *const path = trn_path_join(folder, "metrics.jsonl");
+    char *const path = com_path_join(folder, "metrics.jsonl");
     size_t good_len = 0;
-    terse_status status = path ? trn_folder_make(folder, &worker->fault)
-                               : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    if (status == TERSE_OK && trn_file_exists(path) && !goes_on_in(worker->run, folder))
-        status = trn_fail(&worker->fault, TERSE_BAD_ARGUMENT,
+    terse_status status = path ? com_folder_make(folder, &worker->fault)
+                               : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    if (status == TERSE_OK && com_file_exists(path) && !goes_on_in(worker->run, folder))
+        status = com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
                           "%.150s holds a run already: --resume continues it, another --out "
                           "leaves it alone",
                           folder);
@@ -154,13 +140,13 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
     struct trn_record *const record = calloc(1, sizeof *record);
     *out = record;
     if (!record)
-        return trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+        return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     record->every = worker->steps / LINES + 1;
     record->evaluated = UINT64_MAX;
     if (worker->run->watch->line) {
-        trn_json *const about = describe_run(worker);
+        com_json *const about = describe_run(worker);
         worker->run->watch->line(worker->run->watch->context, about);
-        trn_json_free(about);
+        com_json_free(about);
     }
     return worker->run->settings->out ? open_folder(worker, record) : TERSE_OK;
 }
@@ -176,32 +162,32 @@ void trn_record_close(struct trn_record *record)
 
 /* ---- lines ---- */
 
-static trn_json *line_of(const struct trn_worker *worker, const char *kind)
+static com_json *line_of(const struct trn_worker *worker, const char *kind)
 {
-    trn_json *const line = trn_json_object();
-    trn_json_put_text(line, "kind", kind);
-    trn_json_put_u64(line, "step", worker->step);
-    trn_json_put_u64(line, "epoch", worker->step / worker->steps_per_epoch);
-    trn_json_put_real(line, "seconds", worker->result.seconds);
+    com_json *const line = com_json_object();
+    com_json_put_text(line, "kind", kind);
+    com_json_put_u64(line, "step", worker->step);
+    com_json_put_u64(line, "epoch", worker->step / worker->steps_per_epoch);
+    com_json_put_real(line, "seconds", worker->result.seconds);
     return line;
 }
 
 /* Tells and appends; takes the line over. */
-static terse_status finish_line(struct trn_worker *worker, trn_json *line)
+static terse_status finish_line(struct trn_worker *worker, com_json *line)
 {
     const struct trn_watch *const watch = worker->run->watch;
     if (watch->line)
         watch->line(watch->context, line);
     if (worker->record->lines)
         return trn_lines_append(worker->record->lines, line, &worker->fault);
-    trn_json_free(line);
+    com_json_free(line);
     return TERSE_OK;
 }
 
-static void put_known(trn_json *line, const char *key, double value)
+static void put_known(com_json *line, const char *key, double value)
 {
     if (isfinite(value))
-        trn_json_put_real(line, key, value);
+        com_json_put_real(line, key, value);
 }
 
 static void add_up(struct trn_record *record, const terse_method_report *report, double loss,
@@ -234,19 +220,19 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     if (record->since < record->every && worker->step < worker->steps)
         return TERSE_OK;
     const double steps = (double)record->since;
-    trn_json *const line = line_of(worker, "step");
-    trn_json *const stages = trn_json_object();
-    trn_json_put_real(line, "loss", record->loss / steps);
-    trn_json_put_real(line, "lr", record->lr);
-    trn_json_put_real(line, "bytes_sent", record->said / steps);
-    trn_json_put_real(line, "dense_bytes", record->dense / steps);
-    trn_json_put_real(line, "bits", record->bits / steps);
+    com_json *const line = line_of(worker, "step");
+    com_json *const stages = com_json_object();
+    com_json_put_real(line, "loss", record->loss / steps);
+    com_json_put_real(line, "lr", record->lr);
+    com_json_put_real(line, "bytes_sent", record->said / steps);
+    com_json_put_real(line, "dense_bytes", record->dense / steps);
+    com_json_put_real(line, "bits", record->bits / steps);
     put_known(line, "residual_norm", record->residual_norm);
     put_known(line, "compression_error", record->compression_error);
-    trn_json_put_real(stages, "compute", record->compute / steps);
+    com_json_put_real(stages, "compute", record->compute / steps);
     for (int i = 0; i < TERSE_STAGES; i++)
-        trn_json_put_real(stages, stage_names[i], record->stage[i] / steps);
-    trn_json_put(line, "stages", stages);
+        com_json_put_real(stages, stage_names[i], record->stage[i] / steps);
+    com_json_put(line, "stages", stages);
     const struct trn_scalar scalars[] = {{"train/loss", (float)(record->loss / steps)},
                                          {"train/lr", (float)record->lr},
                                          {"bytes/said", (float)(record->said / steps)}};
@@ -266,11 +252,11 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
     struct trn_record *const record = worker->record;
     if (!record || record->evaluated == worker->step) /* resumed at the end: it is in the file */
         return TERSE_OK;
-    trn_json *const line = line_of(worker, "evaluation");
-    trn_json_put_real(line, "loss", evaluation->loss);
+    com_json *const line = line_of(worker, "evaluation");
+    com_json_put_real(line, "loss", evaluation->loss);
     if (worker->result.classifies)
-        trn_json_put_real(line, "accuracy", evaluation->accuracy);
-    trn_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
+        com_json_put_real(line, "accuracy", evaluation->accuracy);
+    com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     put_known(line, "phi_gradient", evaluation->phi_gradient);
     put_known(line, "phi_noise", evaluation->phi_noise);
     const struct trn_scalar scalars[] = {{"test/loss", (float)evaluation->loss},
@@ -304,12 +290,12 @@ static terse_status write_weights(struct trn_worker *worker)
         memcpy(more[tensors].dims, tensor.dims, tensor.ndim * sizeof *tensor.dims);
         tensors++;
     }
-    char *const path = trn_path_join(worker->run->settings->out, "weights.safetensors");
+    char *const path = com_path_join(worker->run->settings->out, "weights.safetensors");
     const terse_status status =
         path ? trn_safetensors_write_layout(path, trn_net_layout(worker->net), worker->eval_weights,
                                             more, tensors, worker->run->settings->model,
                                             &worker->fault)
-             : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+             : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     free(path);
     return status;
 }
@@ -320,13 +306,13 @@ terse_status trn_record_end(struct trn_worker *worker)
     const struct trn_result *const result = &worker->result;
     if (!worker->record)
         return TERSE_OK;
-    trn_json *const line = line_of(worker, "end");
-    trn_json_put_text(line, "status", ends[result->end]);
-    trn_json_put_real(line, "loss", result->loss);
+    com_json *const line = line_of(worker, "end");
+    com_json_put_text(line, "status", ends[result->end]);
+    com_json_put_real(line, "loss", result->loss);
     if (result->classifies)
-        trn_json_put_real(line, "accuracy", result->accuracy);
-    trn_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
-    trn_json_put_hex(line, "weights_hash", result->weights_hash);
+        com_json_put_real(line, "accuracy", result->accuracy);
+    com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
+    com_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;
 }
@@ -335,9 +321,9 @@ terse_status trn_record_diverged(struct trn_worker *worker)
 {
     if (!worker->record)
         return TERSE_OK;
-    trn_json *const line = line_of(worker, "end");
-    trn_json_put_text(line, "status", "diverged");
-    trn_json_put_real(line, "loss", NAN);
-    trn_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
+    com_json *const line = line_of(worker, "end");
+    com_json_put_text(line, "status", "diverged");
+    com_json_put_real(line, "loss", NAN);
+    com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     return finish_line(worker, line);
 }

@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/options.h"
 #include "loop/worker.h"
 
 #define MAX_TOKENS 64u  /* of a text that is read word by word */
 #define MAX_NGRAMS 128u /* and of a bag */
 #define BUCKETS 20000u  /* ids of hashed words and pairs */
 
-/* What the net is told about the data. Two models read text in two ways. */
+/* What the net is told about the data. */
 static void describe_input(struct trn_run *run)
 {
     const struct trn_about *const about = trn_data_about(run->data);
-    const int words = strcmp(run->settings->model, "bilstm") == 0;
+    const int words = trn_model_reads_words(run->settings->model);
     run->text = (struct trn_text){.tokens = words ? TRN_WORDS : TRN_NGRAMS,
                                   .buckets = BUCKETS,
                                   .max_len = words ? MAX_TOKENS : MAX_NGRAMS};
@@ -39,37 +40,11 @@ static void describe_input(struct trn_run *run)
 /* Settings that must be the same in the run that goes on. */
 static terse_status check_settings(const struct trn_run *run, terse_fault *fault)
 {
-    const trn_json *const kept = trn_checkpoint_settings(run->checkpoint);
-    const struct trn_settings *const now = run->settings;
-    const char *const texts[][3] = {{"model", now->model, NULL},
-                                    {"data", now->data, NULL},
-                                    {"method", now->method, NULL},
-                                    {"shard", now->shard, NULL}};
-    const struct {
-        const char *key;
-        uint64_t value;
-    } numbers[] = {{"seed", now->seed},
-                   {"batch", now->batch},
-                   {"accumulate", now->accumulate},
-                   {"threads", now->threads}};
-    int augment = 0;
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        const char *text = "";
-        if (!trn_json_get_text(kept, texts[i][0], &text) || strcmp(text, texts[i][1]) != 0)
-            return trn_fail(fault, TERSE_MISMATCH, "the checkpoint has %s '%.80s', not '%.80s'",
-                            texts[i][0], text, texts[i][1]);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        uint64_t value = 0;
-        if (!trn_json_get_u64(kept, numbers[i].key, &value) || value != numbers[i].value)
-            return trn_fail(fault, TERSE_MISMATCH, "the checkpoint has %s %llu, not %llu",
-                            numbers[i].key, (unsigned long long)value,
-                            (unsigned long long)numbers[i].value);
-    }
-    if (!trn_json_get_flag(kept, "augment", &augment) || !augment != !now->augment)
-        return trn_fail(fault, TERSE_MISMATCH, "the checkpoint was made %s augment",
-                        augment ? "with" : "without");
-    return TERSE_OK;
+    const com_json *const kept = trn_checkpoint_settings(run->checkpoint);
+    char how[200];
+    if (!trn_options_differ(run->settings, kept, TRN_RESUMED, how, sizeof how))
+        return TERSE_OK;
+    return com_fail(fault, TERSE_MISMATCH, "the checkpoint %s", how);
 }
 
 /* Rank 0 of a group of processes reads, the others hear: they need no common disk. `found` is how
@@ -84,17 +59,17 @@ static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse
     terse_fault heard = {.rank = -1};
     terse_status status = found;
     if (status == TERSE_OK && terse_group_rank(group) == 0)
-        status = trn_file_read(path, &bytes, &read, fault);
+        status = com_file_read(path, &bytes, &read, fault);
     len = read;
     terse_status told = terse_group_broadcast(group, 0, &len, sizeof len, &heard);
     if (told == TERSE_OK && !bytes)
         bytes = malloc(len + 1);
     if (told == TERSE_OK && !bytes)
-        told = trn_fail(&heard, TERSE_NO_MEMORY, "out of memory");
+        told = com_fail(&heard, TERSE_NO_MEMORY, "out of memory");
     if (told == TERSE_OK && len > 0)
         told = terse_group_broadcast(group, 0, bytes, (size_t)len, &heard);
     else if (told == TERSE_OK)
-        told = trn_fail(&heard, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
+        told = com_fail(&heard, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
     if (status == TERSE_OK && told != TERSE_OK) {
         status = told;
@@ -164,7 +139,7 @@ static terse_status run_threads(struct trn_run *run, struct trn_result *result, 
     terse_status status = workers ? terse_group_local(run->workers, handles) : TERSE_NO_MEMORY;
     if (status != TERSE_OK) {
         free(workers);
-        return trn_fail(fault, status, "cannot make a group of %u workers", run->workers);
+        return com_fail(fault, status, "cannot make a group of %u workers", run->workers);
     }
     for (uint32_t r = 0; r < run->workers; r++)
         workers[r] = (struct trn_worker){.run = run, .group = handles[r]};
@@ -174,7 +149,7 @@ static terse_status run_threads(struct trn_run *run, struct trn_result *result, 
     for (uint32_t r = started; r < run->workers; r++) {
         terse_group_destroy(workers[r].group);
         workers[r].group = NULL;
-        workers[r].status = trn_fail(&workers[r].fault, TERSE_NO_MEMORY, "cannot start a thread");
+        workers[r].status = com_fail(&workers[r].fault, TERSE_NO_MEMORY, "cannot start a thread");
     }
     for (uint32_t r = 0; r < started; r++)
         (void)pthread_join(threads[r], NULL);
@@ -210,11 +185,15 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
 {
     const uint32_t workers =
         settings->group ? terse_group_workers(settings->group) : settings->workers;
+    const uint32_t most = settings->group ? TERSE_MAX_WORKERS : TERSE_MAX_LOCAL_WORKERS;
     struct trn_run run = {.settings = settings, .watch = watch, .workers = workers};
     *result = (struct trn_result){.workers = workers};
-    if (workers > TERSE_MAX_LOCAL_WORKERS)
-        return trn_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, at most %u", workers,
-                        TERSE_MAX_LOCAL_WORKERS);
+    if (workers > most)
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        settings->group ? "%u workers; at most %u processes are possible"
+                                        : "%u workers; at most %u threads are possible: ask for "
+                                          "fewer, or start processes with mpirun",
+                        workers, most);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
     run.order = (struct trn_order_options){
         .seed = settings->seed, .workers = workers, .batch = settings->batch, .drop_short = 1};

@@ -11,16 +11,18 @@
 
 #include <terse/terse.h>
 
-#include "files/json.h"
+#include "common/json.h"
 
+/* Most of these are options of a command: loop/options.c has a row for each. */
 struct trn_settings {
     const char *model;
     const char *data;
-    const char *method;  /* complete: lr, min and all */
+    const char *method;  /* for trn_train complete: lr, min and all */
     const char *shard;   /* iid, class:alpha=0.1, range */
     const char *out;     /* folder; NULL: nothing is written */
     const char *resume;  /* folder with checkpoints; NULL: from the start */
     const char *command; /* as it was typed, for run.json */
+    double lr;           /* as asked for beside the method, whose own wins; -1: not asked for */
     uint32_t workers;
     uint32_t batch;      /* examples per worker and step */
     uint32_t accumulate; /* batches whose mean is one gradient; 1 */
@@ -71,7 +73,7 @@ struct trn_watch {
     void *context;
     void (*note)(void *context, const char *text);
     /* One metrics line as it is appended to metrics.jsonl: kind step, evaluation or end. */
-    void (*line)(void *context, const trn_json *line);
+    void (*line)(void *context, const com_json *line);
     const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and end */
 };
 

@@ -49,7 +49,7 @@ static terse_status create_buffers(struct trn_worker *worker)
                    worker->tokens && worker->lengths && worker->labels && worker->targets &&
                    worker->tales
                ? TERSE_OK
-               : trn_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+               : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
 }
 
 static terse_status create_method(struct trn_worker *worker)
@@ -86,7 +86,7 @@ static terse_status create(struct trn_worker *worker)
     worker->count = terse_layout_count(trn_net_layout(worker->net));
     worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
     if (worker->steps_per_epoch == 0)
-        return trn_fail(&worker->fault, TERSE_BAD_ARGUMENT,
+        return com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
                         "--accumulate %u: an epoch has only %u batches of %u for a worker",
                         settings->accumulate, trn_order_steps(worker->order), settings->batch);
     worker->steps = settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
@@ -194,7 +194,7 @@ int trn_worker_is_broken(struct trn_worker *worker)
     if (t < 0)
         return 0;
     (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)t, &tensor);
-    trn_note(&worker->fault,
+    com_note(&worker->fault,
              "step %llu: the weights of worker %u are not finite, first in %s; a smaller learning "
              "rate may help",
              (unsigned long long)worker->step, worker->rank, tensor.name);
@@ -231,7 +231,7 @@ static terse_status check_tales(struct trn_worker *worker, double *loss, int *st
         if (tale->broken >= 0)
             (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)tale->broken,
                                        &tensor);
-        return trn_fail(&worker->fault, TERSE_NOT_FINITE,
+        return com_fail(&worker->fault, TERSE_NOT_FINITE,
                         "step %llu: the loss of worker %u is not finite, first in %s; a smaller "
                         "learning rate may help",
                         (unsigned long long)worker->step, r, tensor.name);
@@ -270,7 +270,7 @@ static terse_status evaluate(struct trn_worker *worker)
     if (!isfinite(evaluation.loss)) /* the same on all workers */
         return trn_worker_is_broken(worker)
                    ? TERSE_NOT_FINITE
-                   : trn_fail(&worker->fault, TERSE_NOT_FINITE,
+                   : com_fail(&worker->fault, TERSE_NOT_FINITE,
                               "step %llu: the test loss is not finite, the weights of worker %u "
                               "are; a smaller learning rate may help",
                               (unsigned long long)worker->step, worker->rank);
@@ -287,7 +287,7 @@ static terse_status count_skips(struct trn_worker *worker, const terse_exchange_
     worker->skips = report->skipped != TERSE_OK ? worker->skips + 1 : 0;
     if (worker->skips < MOST_SKIPS)
         return TERSE_OK;
-    return trn_fail(&worker->fault, TERSE_NOT_FINITE,
+    return com_fail(&worker->fault, TERSE_NOT_FINITE,
                     "step %llu: the gradient of worker %d could not be said %u times in a row: %s; "
                     "a smaller learning rate may help",
                     (unsigned long long)worker->step, report->skipped_by, MOST_SKIPS,

@@ -98,7 +98,7 @@ TERSE_CHECK terse_status trn_record_end(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_record_diverged(struct trn_worker *worker);
 void trn_record_close(struct trn_record *record);
 /* The settings that a checkpoint must share with the run that resumes it. */
-trn_json *trn_record_settings(const struct trn_worker *worker);
+com_json *trn_record_settings(const struct trn_worker *worker);
 
 double trn_now(void); /* seconds */
 

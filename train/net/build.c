@@ -1,22 +1,8 @@
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "plan.h"
-
-terse_status trn_refuse(terse_fault *fault, terse_status status, const char *format, ...)
-{
-    va_list arguments;
-    if (!fault)
-        return status;
-    va_start(arguments, format);
-    fault->offset = 0;
-    fault->rank = -1;
-    (void)vsnprintf(fault->text, sizeof fault->text, format, arguments);
-    va_end(arguments);
-    return status;
-}
 
 void trn_graph_release(struct trn_graph *graph)
 {

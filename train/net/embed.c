@@ -85,12 +85,11 @@ static void embed_forward_run(struct trn_plan *plan, struct trn_stage *stage)
     const float *table = plan->pass.weights + stage->op->parameters;
     float *result = trn_floats(stage->result);
     for (uint32_t t = 0; t < plan->graph->input.length; t++)
-        for (uint32_t i = 0; i < plan->count; i++, result += width) {
+        for (uint32_t i = 0; i < plan->count; i++, result += width)
             if (t < plan->pass.batch->lengths[i])
                 memcpy(result, table + (int64_t)tokens_of(plan, i)[t] * width, len);
             else
                 memset(result, 0, len);
-        }
 }
 
 static void embed_forward(struct trn_plan *plan, struct trn_stage *stage)

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 
+#include "common/fault.h"
 #include "net.h"
 
 #define TRN_MAX_OPS 128
@@ -74,9 +75,5 @@ void trn_graph_release(struct trn_graph *graph);
 
 /* The first weights (init.c). */
 void trn_graph_init(const struct trn_graph *graph, uint64_t seed, float *weights);
-
-/* Fills in a fault and returns the status it was given. */
-terse_status trn_refuse(terse_fault *fault, terse_status status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 
 #endif

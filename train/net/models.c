@@ -1,7 +1,9 @@
-/* The models, as lists of layers. To add one: a list, and a row in `models`. */
+/* The models, as lists of layers. To add one: a list, and a row in `models`, which is the one place
+ * that names it. */
 #include <stdio.h>
 #include <string.h>
 
+#include "common/names.h"
 #include "graph.h"
 
 enum row_kind {
@@ -132,7 +134,8 @@ static const struct row bilstm[] = {
     {END, NULL, 0, 0},
 };
 
-enum reads { FLOATS, IMAGES, WORDS };
+enum reads { FLOATS, IMAGES, WORDS, NGRAMS };
+enum predicts { ANYTHING, CLASSES, NUMBERS };
 
 static const struct model {
     const char *name;
@@ -140,17 +143,19 @@ static const struct model {
     const struct row *rows;
     enum reads reads;
     uint32_t side; /* the least height and width of its images */
+    enum predicts predicts;
+    const char *otherwise; /* the model for the other kind of targets */
 } models[] = {
-    {"linear", "linear regression, mean squared error", linear, FLOATS, 0},
-    {"logistic", "softmax regression", linear, FLOATS, 0},
-    {"mlp", "fully connected, 4096 and 2048 wide", mlp, FLOATS, 0},
-    {"cnn", "two convolutions and two dense layers", cnn, IMAGES, 4},
-    {"vgg11", "VGG-11 with batch norm", vgg11, IMAGES, 32},
-    {"vgg16", "VGG-16 with batch norm", vgg16, IMAGES, 32},
-    {"resnet20", "ResNet-20, 16 to 64 channels", resnet20, IMAGES, 4},
-    {"resnet18", "ResNet-18, 64 to 512 channels", resnet18, IMAGES, 8},
-    {"textbag", "mean of embeddings, two dense layers", textbag, WORDS, 0},
-    {"bilstm", "embedding, LSTM in both directions", bilstm, WORDS, 0},
+    {"linear", "linear regression, mean squared error", linear, FLOATS, 0, NUMBERS, "logistic"},
+    {"logistic", "softmax regression", linear, FLOATS, 0, CLASSES, "linear"},
+    {"mlp", "fully connected, 4096 and 2048 wide", mlp, FLOATS, 0, ANYTHING, NULL},
+    {"cnn", "two convolutions and two dense layers", cnn, IMAGES, 4, ANYTHING, NULL},
+    {"vgg11", "VGG-11 with batch norm", vgg11, IMAGES, 32, ANYTHING, NULL},
+    {"vgg16", "VGG-16 with batch norm", vgg16, IMAGES, 32, ANYTHING, NULL},
+    {"resnet20", "ResNet-20, 16 to 64 channels", resnet20, IMAGES, 4, ANYTHING, NULL},
+    {"resnet18", "ResNet-18, 64 to 512 channels", resnet18, IMAGES, 8, ANYTHING, NULL},
+    {"textbag", "mean of embeddings, two dense layers", textbag, NGRAMS, 0, ANYTHING, NULL},
+    {"bilstm", "embedding, LSTM in both directions", bilstm, WORDS, 0, ANYTHING, NULL},
 };
 
 #define MODEL_COUNT (sizeof models / sizeof models[0])
@@ -163,6 +168,14 @@ const char *trn_model_name(uint32_t index)
 const char *trn_model_summary(uint32_t index)
 {
     return index < MODEL_COUNT ? models[index].summary : NULL;
+}
+
+int trn_model_reads_words(const char *name)
+{
+    for (size_t i = 0; i < MODEL_COUNT; i++)
+        if (strcmp(models[i].name, name) == 0)
+            return models[i].reads == WORDS;
+    return 0;
 }
 
 static uint32_t build_block(struct trn_graph *graph, uint32_t from, const struct row *row)
@@ -213,73 +226,45 @@ static uint32_t build_row(struct trn_graph *graph, uint32_t at, const struct row
     return at;
 }
 
-/* Edits that turn one name into another; names are short. */
-static size_t distance(const char *a, const char *b)
-{
-    size_t row[33];
-    const size_t n = strlen(b);
-    if (n > 32)
-        return n;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i] != '\0'; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < n; j++) {
-            size_t least = diagonal + (a[i] != b[j]);
-            least = row[j] + 1 < least ? row[j] + 1 : least;
-            diagonal = row[j + 1];
-            row[j + 1] = diagonal + 1 < least ? diagonal + 1 : least;
-        }
-    }
-    return row[n];
-}
-
 static const struct model *find(const char *name, terse_fault *fault)
 {
-    const struct model *nearest = NULL;
-    size_t least = 4; /* more edits than this is another word */
-    for (size_t i = 0; i < MODEL_COUNT; i++) {
-        const size_t edits = distance(name, models[i].name);
-        if (edits == 0)
+    char there[160];
+    for (size_t i = 0; i < MODEL_COUNT; i++)
+        if (strcmp(models[i].name, name) == 0)
             return &models[i];
-        if (edits < least) {
-            least = edits;
-            nearest = &models[i];
-        }
-    }
-    if (nearest)
-        (void)trn_refuse(fault, TERSE_BAD_SPEC, "there is no model '%.40s'; did you mean '%s'?",
-                         name, nearest->name);
+    const int nearest = com_names_nearest(trn_model_name, name, strlen(name));
+    if (nearest != COM_NO_NAME)
+        (void)com_fail(fault, TERSE_BAD_SPEC, "there is no model '%.40s'; did you mean '%s'?", name,
+                       models[nearest].name);
     else
-        (void)trn_refuse(fault, TERSE_BAD_SPEC,
-                         "there is no model '%.40s'; there are linear, logistic, mlp, cnn, vgg11, "
-                         "vgg16, resnet20, resnet18, textbag, bilstm",
-                         name);
+        (void)com_fail(fault, TERSE_BAD_SPEC, "there is no model '%.40s'; there are %s", name,
+                       com_names_join(trn_model_name, ", ", there, sizeof there));
     return NULL;
 }
 
 static terse_status check_kind(const struct model *model, const struct trn_input *input,
                                terse_fault *fault)
 {
-    static const char *const reads[] = {"numbers", "images", "text"};
+    static const char *const reads[] = {"numbers", "images", "text", "text"};
     static const char *const kinds[] = {"vectors", "images", "text"};
     const bool fits = model->reads == FLOATS   ? input->kind != TRN_TEXT
                       : model->reads == IMAGES ? input->kind == TRN_IMAGE
                                                : input->kind == TRN_TEXT;
     if (!fits)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "model %s reads %s, these data are %s",
-                          model->name, reads[model->reads], kinds[input->kind]);
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "model %s reads %s, these data are %s",
+                        model->name, reads[model->reads], kinds[input->kind]);
     if (model->reads == IMAGES && (input->height < model->side || input->width < model->side))
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT,
-                          "model %s needs images of at least %u x %u, these are %u x %u",
-                          model->name, model->side, model->side, input->height, input->width);
-    if (strcmp(model->name, "linear") == 0 && input->target == TRN_LABELS)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT,
-                          "model linear predicts numbers, these data have classes: use logistic");
-    if (strcmp(model->name, "logistic") == 0 && input->target == TRN_NUMBERS)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT,
-                          "model logistic predicts classes, these data have numbers: use linear");
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "model %s needs images of at least %u x %u, these are %u x %u", model->name,
+                        model->side, model->side, input->height, input->width);
+    if (model->predicts == NUMBERS && input->target == TRN_LABELS)
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "model %s predicts numbers, these data have classes: use %s", model->name,
+                        model->otherwise);
+    if (model->predicts == CLASSES && input->target == TRN_NUMBERS)
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "model %s predicts classes, these data have numbers: use %s", model->name,
+                        model->otherwise);
     return TERSE_OK;
 }
 
@@ -289,9 +274,9 @@ static terse_status check_sizes(const struct trn_input *input, terse_fault *faul
                            ? !input->channels || !input->height || !input->width
                            : !input->length || (input->kind == TRN_TEXT && !input->vocabulary);
     if (empty || input->outputs == 0)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "data without a size, or without outputs");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "data without a size, or without outputs");
     if (input->target == TRN_LABELS && input->outputs < 2)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "one class leaves nothing to learn");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "one class leaves nothing to learn");
     return TERSE_OK;
 }
 
@@ -317,7 +302,7 @@ terse_status trn_model_build(const char *name, struct trn_graph *graph, terse_fa
     for (const struct row *row = model->rows; row->kind != END && graph->status == TERSE_OK; row++)
         at = build_row(graph, at, row);
     if (graph->status != TERSE_OK)
-        return trn_refuse(fault, graph->status, "model %s for these data: %s", name,
-                          terse_status_text(graph->status));
+        return com_fail(fault, graph->status, "model %s for these data: %s", name,
+                        terse_status_text(graph->status));
     return TERSE_OK;
 }

@@ -49,11 +49,11 @@ terse_status trn_net_create(const char *model, const struct trn_input *input, ui
                             unsigned threads, struct trn_net **out, terse_fault *fault)
 {
     if (!model || !input || !out || batch == 0 || threads == 0 || threads > 1024)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT,
-                          "a network needs a model, data, a batch and 1 to 1024 threads");
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "a network needs a model, data, a batch and 1 to 1024 threads");
     struct trn_net *net = calloc(1, sizeof *net);
     if (!net)
-        return trn_refuse(fault, TERSE_NO_MEMORY, "no memory for a network");
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for a network");
     net->graph.input = *input;
     net->batch = batch;
     net->threads = (int)threads;
@@ -61,7 +61,7 @@ terse_status trn_net_create(const char *model, const struct trn_input *input, ui
     if (status == TERSE_OK) {
         status = create_statistics(net);
         if (status != TERSE_OK)
-            (void)trn_refuse(fault, status, "no memory for the running statistics");
+            (void)com_fail(fault, status, "no memory for the running statistics");
     }
     if (status != TERSE_OK) {
         trn_net_destroy(net);
@@ -111,13 +111,13 @@ static terse_status check_text(const struct trn_input *input, const struct trn_b
         const uint32_t length = batch->lengths[i];
         const int32_t *tokens = batch->tokens + (uint64_t)i * input->length;
         if (length > input->length)
-            return trn_refuse(fault, TERSE_BAD_ARGUMENT, "example %u: %u tokens, at most %u fit", i,
-                              length, input->length);
+            return com_fail(fault, TERSE_BAD_ARGUMENT, "example %u: %u tokens, at most %u fit", i,
+                            length, input->length);
         for (uint32_t t = 0; t < length; t++)
             if (tokens[t] < 0 || (uint32_t)tokens[t] >= input->vocabulary)
-                return trn_refuse(fault, TERSE_BAD_ARGUMENT,
-                                  "example %u: token %d is not below the vocabulary of %u", i,
-                                  tokens[t], input->vocabulary);
+                return com_fail(fault, TERSE_BAD_ARGUMENT,
+                                "example %u: token %d is not below the vocabulary of %u", i,
+                                tokens[t], input->vocabulary);
     }
     return TERSE_OK;
 }
@@ -129,15 +129,15 @@ static terse_status check_batch(const struct trn_net *net, const struct trn_batc
     const bool text = input->kind == TRN_TEXT;
     const bool labels = input->target == TRN_LABELS;
     if (batch->count == 0 || batch->count > net->batch)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "a batch of %u; 1 to %u are possible",
-                          batch->count, net->batch);
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "a batch of %u; 1 to %u are possible",
+                        batch->count, net->batch);
     if ((text ? !batch->tokens || !batch->lengths : !batch->values) ||
         (labels ? !batch->labels : !batch->targets))
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "a batch without its examples or targets");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "a batch without its examples or targets");
     for (uint32_t i = 0; labels && i < batch->count; i++)
         if (batch->labels[i] >= input->outputs)
-            return trn_refuse(fault, TERSE_BAD_ARGUMENT, "example %u: label %u of %u classes", i,
-                              batch->labels[i], input->outputs);
+            return com_fail(fault, TERSE_BAD_ARGUMENT, "example %u: label %u of %u classes", i,
+                            batch->labels[i], input->outputs);
     return text ? check_text(input, batch, fault) : TERSE_OK;
 }
 
@@ -196,7 +196,7 @@ terse_status trn_net_gradient(struct trn_net *net, const float *weights,
 {
     const struct trn_pass pass = {weights, gradient, net ? net->statistics : NULL, batch};
     if (!net || !weights || !batch || !gradient || !loss || !correct)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "a gradient needs weights and a batch");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "a gradient needs weights and a batch");
     return run_with_threads(net, &pass, loss, correct, fault);
 }
 
@@ -206,7 +206,7 @@ terse_status trn_net_evaluate(struct trn_net *net, const float *weights,
 {
     const struct trn_pass pass = {weights, NULL, net ? net->statistics : NULL, batch};
     if (!net || !weights || !batch || !loss_sum || !correct)
-        return trn_refuse(fault, TERSE_BAD_ARGUMENT, "an evaluation needs weights and a batch");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "an evaluation needs weights and a batch");
     double loss = 0;
     const terse_status status = run_with_threads(net, &pass, &loss, correct, fault);
     if (status == TERSE_OK)

@@ -54,6 +54,9 @@ void trn_net_libraries(char *text, size_t cap);
 const char *trn_model_name(uint32_t index);
 const char *trn_model_summary(uint32_t index);
 
+/* 1: the model reads text word by word; 0: as a bag of words and pairs of them, or no text. */
+int trn_model_reads_words(const char *model);
+
 /* A net for batches of at most `batch` examples that computes with `threads` threads. Fails with
  * TERSE_BAD_SPEC for a name that is not a model's (the fault suggests one), TERSE_BAD_ARGUMENT for
  * data that the model cannot read. The caller destroys it. */

@@ -20,8 +20,8 @@ void trn_try(struct trn_plan *plan, dnnl_status_t status)
     plan->status = status == dnnl_out_of_memory   ? TERSE_NO_MEMORY
                    : status == dnnl_unimplemented ? TERSE_UNSUPPORTED
                                                   : TERSE_PEER_LOST;
-    (void)trn_refuse(&plan->fault, plan->status, "layer %s: oneDNN: %s",
-                     plan->op ? plan->op->name : "output", text_of(status));
+    (void)com_fail(&plan->fault, plan->status, "layer %s: oneDNN: %s",
+                   plan->op ? plan->op->name : "output", text_of(status));
 }
 
 /* Room for one more element; NULL, and the plan has failed, when there is none. */

@@ -88,7 +88,7 @@ terse_status trn_plan_create(const struct trn_graph *graph, struct trn_pool *poo
 {
     struct trn_plan *plan = calloc(1, sizeof *plan);
     if (!plan)
-        return trn_refuse(fault, TERSE_NO_MEMORY, "no memory for a network");
+        return com_fail(fault, TERSE_NO_MEMORY, "no memory for a network");
     plan->graph = graph;
     plan->pool = pool;
     plan->count = count;
@@ -172,9 +172,8 @@ static terse_status run(struct trn_plan *plan, const struct trn_calls *calls, te
         const dnnl_status_t status =
             dnnl_primitive_execute(call->primitive, plan->stream, call->arg_count, call->args);
         if (status != dnnl_success)
-            return trn_refuse(fault,
-                              status == dnnl_out_of_memory ? TERSE_NO_MEMORY : TERSE_PEER_LOST,
-                              "oneDNN could not execute a layer (status %d)", (int)status);
+            return com_fail(fault, status == dnnl_out_of_memory ? TERSE_NO_MEMORY : TERSE_PEER_LOST,
+                            "oneDNN could not execute a layer (status %d)", (int)status);
     }
     return TERSE_OK;
 }

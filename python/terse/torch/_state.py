@@ -87,8 +87,8 @@ def _move_floats(data: torch.Tensor, old: Tensors, new: Tensors) -> torch.Tensor
 def _move_posterior(parts: Parts, old: Tensors, new: Tensors) -> None:
     """Reorders RegTop-k's list of the elements sent in the last step, ascending by their index in
     the flat buffer."""
-    count = int(parts["said count"]["data"].view(torch.int64)[0])
-    index = parts["said index"]["data"].view(torch.int64)
+    count = int(parts["sent count"]["data"].view(torch.int64)[0])
+    index = parts["sent index"]["data"].view(torch.int64)
     before, after = _places(old), _places(new)
     moved = torch.empty_like(index[:count])
     for name, (start, length) in before.items():
@@ -96,7 +96,7 @@ def _move_posterior(parts: Parts, old: Tensors, new: Tensors) -> None:
         moved[here] = index[:count][here] - start + after[name][0]
     order = torch.argsort(moved)
     index[:count] = moved[order]
-    for name in ("said before", "said sum"):
+    for name in ("sent before", "sent sum"):
         values = parts[name]["data"].view(torch.float32)
         values[:count] = values[:count][order]
 
@@ -126,7 +126,7 @@ def rearrange(parts: Parts, old: Tensors, new: Tensors, whole_of: Any, mask: tor
         elif name == "factors":
             continue  # a hint: the next step starts from new factors
         out[name] = {"kind": part["kind"], "data": data}
-    if "said count" in out:
+    if "sent count" in out:
         _move_posterior(out, old, new)
     return out
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <pthread.h>
 
-#include "train/folder.h"
+#include "support/folder.h"
 
 enum { SIDE = 28, PIXELS = SIDE * SIDE };
 

@@ -4,7 +4,7 @@
 #include "data/data.h"
 #include "data/order.h"
 #include "files/hash.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 enum { PIXELS = 784, CLASSES = 10, BATCH = 50 };
 

@@ -1,6 +1,6 @@
 /* Names of data: the nearest is suggested, what is missing is said. */
 #include "data/data.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 static void expect(const char *name, terse_status expected, const char *piece)
 {
@@ -35,9 +35,9 @@ static void test_names_without_a_place(void **state)
 static void test_places_without_files(void **state)
 {
     (void)state;
-    expect("idx:/no/such", TRN_NO_FILE, "train-images-idx3-ubyte");
-    expect("agnews:/no/such", TRN_NO_FILE, "tools/get-data agnews");
-    expect("libsvm:/no/such", TRN_NO_FILE, "cannot open '/no/such'");
+    expect("idx:/no/such", COM_NO_FILE, "train-images-idx3-ubyte");
+    expect("agnews:/no/such", COM_NO_FILE, "tools/get-data agnews");
+    expect("libsvm:/no/such", COM_NO_FILE, "cannot open '/no/such'");
 }
 
 static void test_every_name_is_listed(void **state)

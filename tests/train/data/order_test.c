@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "data/draw.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 static struct trn_data *digits(void)
 {

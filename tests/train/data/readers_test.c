@@ -1,7 +1,7 @@
 /* What every reader takes, and what it refuses: file, byte, reason. */
 #include "data/read.h"
 
-#include "train/folder.h"
+#include "support/folder.h"
 
 /* Exact bytes, so that a sanitizer sees every step beyond. */
 static struct trn_bytes exact(const void *bytes, size_t len)
@@ -49,7 +49,7 @@ static void expect_idx_refused(size_t at, uint8_t value, size_t len, uint64_t of
     memcpy(bytes, idx_images, sizeof idx_images);
     bytes[at] = value;
     const struct trn_bytes in = exact(bytes, len);
-    test_refused(trn_idx_images(&in, &images, &fault), TRN_BAD_FILE, &fault, why);
+    test_refused(trn_idx_images(&in, &images, &fault), COM_BAD_FILE, &fault, why);
     assert_int_equal(fault.offset, offset);
     release(in);
 }
@@ -83,21 +83,21 @@ static void test_cifar(void **state)
     struct trn_bytes in = exact(bytes, LEN);
     assert_int_equal(trn_cifar_count(&in, &trn_cifar10, &count, NULL), TERSE_OK);
     assert_int_equal(count, 2);
-    test_refused(trn_cifar_count(&in, &trn_cifar100, &count, &fault), TRN_BAD_FILE, &fault,
+    test_refused(trn_cifar_count(&in, &trn_cifar100, &count, &fault), COM_BAD_FILE, &fault,
                  "the last record has 3072 of 3074 bytes");
     assert_int_equal(fault.offset, 3074);
     release(in);
     bytes[1 + TRN_CIFAR_PIXELS] = 10;
     in = exact(bytes, LEN);
-    test_refused(trn_cifar_count(&in, &trn_cifar10, &count, &fault), TRN_BAD_FILE, &fault,
+    test_refused(trn_cifar_count(&in, &trn_cifar10, &count, &fault), COM_BAD_FILE, &fault,
                  "f: byte 3073: label 10, the largest is 9");
     release(in);
     in = exact(bytes, 1 + TRN_CIFAR_PIXELS - 1);
-    test_refused(trn_cifar_count(&in, &trn_cifar10, &count, &fault), TRN_BAD_FILE, &fault,
+    test_refused(trn_cifar_count(&in, &trn_cifar10, &count, &fault), COM_BAD_FILE, &fault,
                  "0 records");
     release(in);
     in = exact(bytes, 0);
-    test_refused(trn_cifar_count(&in, &trn_cifar10, &count, &fault), TRN_BAD_FILE, &fault,
+    test_refused(trn_cifar_count(&in, &trn_cifar10, &count, &fault), COM_BAD_FILE, &fault,
                  "0 records");
     release(in);
     free(bytes);
@@ -158,7 +158,7 @@ static void test_csv_refuses(void **state)
         const struct trn_bytes in = exact(cases[i].text, strlen(cases[i].text));
         struct trn_examples examples;
         terse_fault fault;
-        test_refused(trn_csv_read(&in, &examples, &fault), TRN_BAD_FILE, &fault, cases[i].why);
+        test_refused(trn_csv_read(&in, &examples, &fault), COM_BAD_FILE, &fault, cases[i].why);
         assert_int_equal(fault.offset, cases[i].offset);
         trn_examples_free(&examples);
         release(in);
@@ -213,7 +213,7 @@ static void test_libsvm_refuses(void **state)
         struct trn_examples examples;
         uint32_t features;
         terse_fault fault;
-        test_refused(trn_libsvm_read(&in, &examples, &features, &fault), TRN_BAD_FILE, &fault,
+        test_refused(trn_libsvm_read(&in, &examples, &features, &fault), COM_BAD_FILE, &fault,
                      cases[i].why);
         assert_int_equal(fault.offset, cases[i].offset);
         trn_examples_free(&examples);
@@ -239,23 +239,23 @@ static void test_an_idx_folder(void **state)
     struct trn_data *data;
     terse_fault fault;
     (void)state;
-    test_refused(open_as("idx", folder.path, &data, &fault), TRN_NO_FILE, &fault,
+    test_refused(open_as("idx", folder.path, &data, &fault), COM_NO_FILE, &fault,
                  "there is no train-images-idx3-ubyte or .gz in");
     test_put(&folder, "train-images-idx3-ubyte", idx_images, sizeof idx_images);
     test_put(&folder, "train-labels.idx1-ubyte", idx_labels, sizeof idx_labels);
     test_put(&folder, "t10k-images-idx3-ubyte", idx_images, sizeof idx_images);
     test_put(&folder, "t10k-labels-idx1-ubyte", three, sizeof three);
-    test_refused(open_as("idx", folder.path, &data, &fault), TRN_BAD_FILE, &fault,
+    test_refused(open_as("idx", folder.path, &data, &fault), COM_BAD_FILE, &fault,
                  "t10k-labels-idx1-ubyte: byte 4: 3 labels for 2 images");
     test_put(&folder, "t10k-labels-idx1-ubyte", beyond, sizeof beyond);
-    test_refused(open_as("idx", folder.path, &data, &fault), TRN_BAD_FILE, &fault,
+    test_refused(open_as("idx", folder.path, &data, &fault), COM_BAD_FILE, &fault,
                  "test example 1 has label 200, the training set ends at 9");
     test_put(&folder, "t10k-labels-idx1-ubyte", idx_labels, sizeof idx_labels);
     assert_int_equal(open_as("idx", folder.path, &data, &fault), TERSE_OK);
     assert_int_equal(trn_data_about(data)->classes, 10);
     trn_data_close(data);
     test_put(&folder, "t10k-images-idx3-ubyte", idx_images, sizeof idx_images - 1);
-    test_refused(open_as("idx", folder.path, &data, &fault), TRN_BAD_FILE, &fault,
+    test_refused(open_as("idx", folder.path, &data, &fault), COM_BAD_FILE, &fault,
                  "t10k-images-idx3-ubyte: byte 21");
     test_folder_remove(&folder);
 }
@@ -267,18 +267,18 @@ static void test_cifar_folders(void **state)
     struct trn_data *data;
     terse_fault fault;
     (void)state;
-    test_refused(open_as("cifar10", folder.path, &data, &fault), TRN_NO_FILE, &fault,
+    test_refused(open_as("cifar10", folder.path, &data, &fault), COM_NO_FILE, &fault,
                  "tools/get-data cifar10");
     test_put(&folder, "data_batch_2.bin", bytes, 2 * 3073);
     test_put(&folder, "data_batch_4.bin", bytes, 3073);
-    test_refused(open_as("cifar10", folder.path, &data, &fault), TRN_NO_FILE, &fault,
+    test_refused(open_as("cifar10", folder.path, &data, &fault), COM_NO_FILE, &fault,
                  "test_batch.bin");
     test_put(&folder, "test_batch.bin", bytes, 3073);
     assert_int_equal(open_as("cifar10", folder.path, &data, &fault), TERSE_OK);
     assert_int_equal(trn_data_about(data)->count[TRN_TRAIN], 3);
     assert_string_equal(trn_data_about(data)->notes, "2 of 5 training batches are there: 3 images");
     trn_data_close(data);
-    test_refused(open_as("cifar100", folder.path, &data, &fault), TRN_NO_FILE, &fault,
+    test_refused(open_as("cifar100", folder.path, &data, &fault), COM_NO_FILE, &fault,
                  "tools/get-data cifar100");
     bytes[1] = 99;
     test_put(&folder, "train.bin", bytes, 3 * 3074);
@@ -294,7 +294,7 @@ static void test_cifar_folders(void **state)
     trn_data_close(data);
     bytes[0] = 20;
     test_put(&folder, "test.bin", bytes, 3074);
-    test_refused(open_as("cifar100", folder.path, &data, &fault), TRN_BAD_FILE, &fault,
+    test_refused(open_as("cifar100", folder.path, &data, &fault), COM_BAD_FILE, &fault,
                  "test.bin: byte 0: label 20, the largest is 19");
     free(bytes);
     test_folder_remove(&folder);
@@ -309,7 +309,7 @@ static void test_a_libsvm_pair(void **state)
     terse_fault fault;
     (void)state;
     test_put(&folder, "a", "-1 1:1\n+1 2:1\n", 14);
-    test_refused(open_as("libsvm", where, &data, &fault), TRN_NO_FILE, &fault, "test=FILE2");
+    test_refused(open_as("libsvm", where, &data, &fault), COM_NO_FILE, &fault, "test=FILE2");
     test_put(&folder, "a.t", "+1 5:1\n", 7);
     test_put(&folder, "b", "3 1:1\n", 6);
     assert_int_equal(open_as("libsvm", where, &data, &fault), TERSE_OK);
@@ -317,7 +317,7 @@ static void test_a_libsvm_pair(void **state)
     assert_int_equal(trn_data_about(data)->classes, 2);
     trn_data_close(data);
     (void)snprintf(named, sizeof named, "%s,test=%s", where, test_path(&folder, "b"));
-    test_refused(open_as("libsvm", named, &data, &fault), TRN_BAD_FILE, &fault,
+    test_refused(open_as("libsvm", named, &data, &fault), COM_BAD_FILE, &fault,
                  "label 3, unknown to training");
     test_put(&folder, "a", "-1.5 1:1\n+1 2:1\n", 16);
     assert_int_equal(open_as("libsvm", named, &data, &fault), TERSE_OK);

@@ -2,7 +2,7 @@
 #include <math.h>
 
 #include "data/data.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 static struct trn_data *open_real(const char *kind, const char *below)
 {
@@ -53,7 +53,7 @@ static void test_fashion(void **state)
     uint32_t counts[10] = {0};
     (void)state;
     const terse_status status = trn_data_open("fashion", 0, &data, &fault);
-    if (status == TRN_NO_FILE) {
+    if (status == COM_NO_FILE) {
         print_message("skip: %s\n", fault.text);
         skip();
     }

@@ -1,6 +1,6 @@
 /* Words and pairs as ids. */
 #include "data/data.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 enum { MOST = 16 };
 

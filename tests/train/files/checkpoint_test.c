@@ -6,15 +6,15 @@
 
 #include "files/bytes.h"
 #include "files/hash.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 static const float memory[] = {1.5f, -2.0f, 3.0f};
 
-static trn_json *settings(void)
+static com_json *settings(void)
 {
-    trn_json *json = trn_json_object();
-    trn_json_put_text(json, "method", "def:ratio=16");
-    trn_json_put_hex(json, "seed", UINT64_MAX);
+    com_json *json = com_json_object();
+    com_json_put_text(json, "method", "def:ratio=16");
+    com_json_put_hex(json, "seed", UINT64_MAX);
     return json;
 }
 
@@ -26,16 +26,16 @@ static terse_status write_step(const struct test_folder *folder, uint64_t step, 
         {.name = "weights", .kind = 1, .worker = 0, .bytes = "w", .len = 1},
         {.name = "memory", .kind = 7, .worker = 0, .bytes = NULL, .len = 0},
     };
-    trn_json *json = settings();
+    com_json *json = settings();
     const terse_status status = trn_checkpoint_write(folder->path, step, json, blobs, 3, fault);
-    trn_json_free(json);
+    com_json_free(json);
     return status;
 }
 
 static uint8_t *read_step(const struct test_folder *folder, const char *name, size_t *len)
 {
     uint8_t *bytes;
-    assert_int_equal(trn_file_read(test_path(folder, name), &bytes, len, NULL), TERSE_OK);
+    assert_int_equal(com_file_read(test_path(folder, name), &bytes, len, NULL), TERSE_OK);
     return bytes;
 }
 
@@ -51,7 +51,7 @@ static void test_written_then_read(void **state)
         TERSE_OK);
     assert_int_equal(trn_checkpoint_step(checkpoint), 12);
     assert_int_equal(trn_checkpoint_count(checkpoint), 3);
-    assert_true(trn_json_get_u64(trn_checkpoint_settings(checkpoint), "seed", &seed));
+    assert_true(com_json_get_u64(trn_checkpoint_settings(checkpoint), "seed", &seed));
     assert_true(seed == UINT64_MAX);
     const struct trn_blob *blob = trn_checkpoint_find(checkpoint, "memory", 1);
     assert_non_null(blob);
@@ -138,27 +138,27 @@ static void test_refusals_say_why(void **state)
     terse_fault fault;
     uint8_t file[48] = "TERSECKP";
     (void)state;
-    test_refused(parse((const uint8_t *)"PK\x03\x04 something else", 18, &fault), TRN_BAD_FILE,
+    test_refused(parse((const uint8_t *)"PK\x03\x04 something else", 18, &fault), COM_BAD_FILE,
                  &fault, "c: byte 0: not a checkpoint of terse");
-    test_refused(parse(file, 20, &fault), TRN_BAD_FILE, &fault, "ends in its head");
+    test_refused(parse(file, 20, &fault), COM_BAD_FILE, &fault, "ends in its head");
     trn_put_u32(file + 8, TRN_CHECKPOINT_VERSION);
     test_refused(parse(file, sizeof file, &fault), TERSE_BAD_CHECKSUM, &fault, "damaged");
     trn_put_u32(file + 12, UINT32_MAX); /* blobs */
     trn_put_u64(file + 24, 2);
     memcpy(file + 32, "{}", 2);
     trn_put_u64(file + 40, trn_hash64(file, 40, 0));
-    test_refused(parse(file, sizeof file, &fault), TRN_BAD_FILE, &fault, "number of blobs");
+    test_refused(parse(file, sizeof file, &fault), COM_BAD_FILE, &fault, "number of blobs");
     trn_put_u64(file + 24, UINT64_MAX);
     trn_put_u64(file + 40, trn_hash64(file, 40, 0));
-    test_refused(parse(file, sizeof file, &fault), TRN_BAD_FILE, &fault, "settings are cut off");
+    test_refused(parse(file, sizeof file, &fault), COM_BAD_FILE, &fault, "settings are cut off");
 }
 
 static void test_what_cannot_be_written_is_refused(void **state)
 {
     const struct test_folder folder = test_folder_make();
     struct trn_blob blobs[2] = {{.name = "a"}, {.name = "a"}};
-    trn_json *json = settings();
-    trn_json *array = trn_json_array();
+    com_json *json = settings();
+    com_json *array = com_json_array();
     terse_fault fault;
     (void)state;
     test_refused(trn_checkpoint_write(folder.path, 1, json, blobs, 2, &fault), TERSE_BAD_ARGUMENT,
@@ -169,8 +169,8 @@ static void test_what_cannot_be_written_is_refused(void **state)
     test_refused(trn_checkpoint_write(folder.path, 1, array, blobs, 1, &fault), TERSE_BAD_ARGUMENT,
                  &fault, "JSON object");
     assert_int_equal(test_entries(&folder), 0);
-    trn_json_free(json);
-    trn_json_free(array);
+    com_json_free(json);
+    com_json_free(array);
     test_folder_remove(&folder);
 }
 
@@ -202,7 +202,7 @@ static void test_the_newest_sound_one_is_found(void **state)
     terse_fault fault;
     (void)state;
     test_refused(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, &fault),
-                 TRN_NO_FILE, &fault, "there is no checkpoint");
+                 COM_NO_FILE, &fault, "there is no checkpoint");
     assert_int_equal(write_step(&folder, 9, NULL), TERSE_OK);
     assert_int_equal(write_step(&folder, 10, NULL), TERSE_OK);
     test_put(&folder, "checkpoint-007.terse", "x", 1);
@@ -217,7 +217,7 @@ static void test_the_newest_sound_one_is_found(void **state)
     expect_latest(&folder, 10, "");
     test_put(&folder, "checkpoint-10.terse", "damaged", 7);
     test_refused(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, &fault),
-                 TRN_NO_FILE, &fault, "not a checkpoint of terse");
+                 COM_NO_FILE, &fault, "not a checkpoint of terse");
     test_folder_remove(&folder);
 }
 
@@ -235,7 +235,7 @@ static void test_a_disk_that_fills_up_keeps_the_last_good(void **state)
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
         const terse_status status = write_step(&folder, 2, &fault);
         assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-        test_refused(status, TRN_BAD_DISK, &fault, "File too large");
+        test_refused(status, COM_BAD_DISK, &fault, "File too large");
         assert_int_equal(test_entries(&folder), 1);
         expect_latest(&folder, 1, "");
     }
@@ -246,7 +246,7 @@ static void test_a_disk_that_fills_up_keeps_the_last_good(void **state)
 static void write_for_ever(const struct test_folder *folder, uint64_t step)
 {
     enum { LEN = 1 << 17 };
-    trn_json *json = settings();
+    com_json *json = settings();
     uint64_t *values = malloc(LEN * sizeof *values);
     for (;; step++) {
         for (size_t i = 0; values && i < LEN; i++)

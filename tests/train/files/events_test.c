@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 
 #include "files/bytes.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 /* The number of records; the file must end with the last one. */
 static int count_records(const char *path)
@@ -14,7 +14,7 @@ static int count_records(const char *path)
     size_t len;
     size_t at = 0;
     int count = 0;
-    assert_int_equal(trn_file_read(path, &bytes, &len, NULL), TERSE_OK);
+    assert_int_equal(com_file_read(path, &bytes, &len, NULL), TERSE_OK);
     for (; at + 16 <= len; count++)
         at += 16 + (size_t)trn_get_u64(bytes + at);
     assert_int_equal(at, len);
@@ -55,7 +55,7 @@ static void test_what_cannot_be_opened_leaves_nothing(void **state)
     struct rlimit old;
     terse_fault fault;
     (void)state;
-    test_refused(trn_events_open(test_path(&folder, "none"), 0, &events, &fault), TRN_NO_FILE,
+    test_refused(trn_events_open(test_path(&folder, "none"), 0, &events, &fault), COM_NO_FILE,
                  &fault, "cannot write");
     (void)signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
@@ -63,7 +63,7 @@ static void test_what_cannot_be_opened_leaves_nothing(void **state)
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     const terse_status status = trn_events_open(folder.path, 0, &events, &fault);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    assert_int_equal(status, TRN_BAD_DISK);
+    assert_int_equal(status, COM_BAD_DISK);
     assert_int_equal(test_entries(&folder), 0);
     test_folder_remove(&folder);
 }

@@ -3,21 +3,21 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#include "train/folder.h"
+#include "support/folder.h"
 
-static trn_json *step_line(uint64_t step)
+static com_json *step_line(uint64_t step)
 {
-    trn_json *line = trn_json_object();
-    trn_json_put_u64(line, "step", step);
-    trn_json_put_text(line, "note", "0123456789012345678901234567890123456789");
+    com_json *line = com_json_object();
+    com_json_put_u64(line, "step", step);
+    com_json_put_text(line, "note", "0123456789012345678901234567890123456789");
     return line;
 }
 
-static int count_lines(void *context, const trn_json *line)
+static int count_lines(void *context, const com_json *line)
 {
     uint64_t step;
     uint64_t *next = context;
-    assert_true(trn_json_get_u64(line, "step", &step));
+    assert_true(com_json_get_u64(line, "step", &step));
     assert_int_equal(step, *next);
     (*next)++;
     return 1;
@@ -112,7 +112,7 @@ static void test_a_line_that_does_not_fit_leaves_no_half(void **state)
     for (; written < 100 && status == TERSE_OK; written += status == TERSE_OK)
         status = trn_lines_append(lines, step_line(written), &fault);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
-    test_refused(status, TRN_BAD_DISK, &fault, "File too large");
+    test_refused(status, COM_BAD_DISK, &fault, "File too large");
     expect_steps(path, written);
     assert_int_equal(trn_lines_append(lines, step_line(written), &fault), TERSE_OK);
     expect_steps(path, written + 1);
@@ -125,7 +125,7 @@ static void test_a_folder_that_is_not_there_is_named(void **state)
     struct trn_lines *lines;
     terse_fault fault;
     (void)state;
-    test_refused(trn_lines_open("/no/such/folder/m", NULL, &lines, &fault), TRN_NO_FILE, &fault,
+    test_refused(trn_lines_open("/no/such/folder/m", NULL, &lines, &fault), COM_NO_FILE, &fault,
                  "cannot write '/no/such/folder/m'");
 }
 

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "files/bytes.h"
-#include "train/folder.h"
+#include "support/folder.h"
 
 static const char header_text[] =
     "{\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[3,11]},"
@@ -89,7 +89,7 @@ static void test_malformed_files_are_refused(void **state)
     terse_fault fault;
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        test_refused(parse(cases[i].header, cases[i].data_len, &file, &fault), TRN_BAD_FILE, &fault,
+        test_refused(parse(cases[i].header, cases[i].data_len, &file, &fault), COM_BAD_FILE, &fault,
                      cases[i].why);
 }
 
@@ -102,7 +102,7 @@ static void test_every_cut_is_refused(void **state)
         struct trn_safetensors *file;
         terse_fault fault = {0};
         const struct trn_bytes in = {.name = "w", .at = whole, .len = cut};
-        assert_int_equal(trn_safetensors_parse(&in, &file, &fault), TRN_BAD_FILE);
+        assert_int_equal(trn_safetensors_parse(&in, &file, &fault), COM_BAD_FILE);
         assert_true(fault.offset <= len);
     }
     free(whole);

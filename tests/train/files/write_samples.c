@@ -55,10 +55,10 @@ static void write_metrics(const char *folder)
     struct trn_lines *lines;
     must(trn_lines_open(within(folder, "metrics.jsonl"), NULL, &lines, &fault));
     for (uint64_t step = 0; step < 3; step++) {
-        trn_json *line = trn_json_object();
-        trn_json_put_u64(line, "step", step);
-        trn_json_put_real(line, "loss", 0.1);
-        trn_json_put_real(line, "bad", (double)INFINITY);
+        com_json *line = com_json_object();
+        com_json_put_u64(line, "step", step);
+        com_json_put_real(line, "loss", 0.1);
+        com_json_put_real(line, "bad", (double)INFINITY);
         must(trn_lines_append(lines, line, &fault));
     }
     trn_lines_close(lines);
@@ -70,10 +70,10 @@ static void write_checkpoint(const char *folder)
         {.name = "weights", .kind = 1, .bytes = "0123456789", .len = 10},
         {.name = "memory", .kind = 2, .worker = 3, .bytes = "01234567", .len = 8},
     };
-    trn_json *settings = trn_json_object();
-    trn_json_put_text(settings, "model", "cnn");
+    com_json *settings = com_json_object();
+    com_json_put_text(settings, "model", "cnn");
     must(trn_checkpoint_write(folder, 1234, settings, blobs, 2, &fault));
-    trn_json_free(settings);
+    com_json_free(settings);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,206 @@
+#include "common/option.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/number.h"
+
+/* In columns: where the words of help begin, and where they must end. */
+enum { HELP_LEFT = 23, HELP_RIGHT = 94 };
+
+/* A value of any kind, taken out of a struct. */
+struct value {
+    const char *text;
+    uint64_t whole;
+    double real;
+};
+
+static struct value get(const struct com_option *option, const void *values)
+{
+    const char *const at = (const char *)values + option->offset;
+    struct value value = {.text = NULL};
+    uint32_t small = 0;
+    int flag = 0;
+    switch (option->kind) {
+    case COM_OPTION_TEXT: memcpy(&value.text, at, sizeof value.text); break;
+    case COM_OPTION_FLAG:
+        memcpy(&flag, at, sizeof flag);
+        value.whole = flag != 0;
+        break;
+    case COM_OPTION_U32:
+        memcpy(&small, at, sizeof small);
+        value.whole = small;
+        break;
+    case COM_OPTION_U64: memcpy(&value.whole, at, sizeof value.whole); break;
+    case COM_OPTION_REAL: memcpy(&value.real, at, sizeof value.real); break;
+    }
+    return value;
+}
+
+static void put(const struct com_option *option, const struct value *value, void *values)
+{
+    char *const at = (char *)values + option->offset;
+    const uint32_t small = (uint32_t)value->whole;
+    const int flag = value->whole != 0;
+    switch (option->kind) {
+    case COM_OPTION_TEXT: memcpy(at, &value->text, sizeof value->text); break;
+    case COM_OPTION_FLAG: memcpy(at, &flag, sizeof flag); break;
+    case COM_OPTION_U32: memcpy(at, &small, sizeof small); break;
+    case COM_OPTION_U64: memcpy(at, &value->whole, sizeof value->whole); break;
+    case COM_OPTION_REAL: memcpy(at, &value->real, sizeof value->real); break;
+    }
+}
+
+int com_option_is_zero(const struct com_option *option, const void *values)
+{
+    const struct value value = get(option, values);
+    return !value.text && value.whole == 0 && value.real == 0;
+}
+
+/* ---- what is typed ---- */
+
+terse_status com_option_set(const struct com_option *option, const char *text, void *values,
+                            terse_fault *fault)
+{
+    struct value value = {.text = text, .whole = 1};
+    const uint64_t low = (uint64_t)option->low;
+    const uint64_t high = (uint64_t)option->high;
+    const int is_whole = option->kind == COM_OPTION_U32 || option->kind == COM_OPTION_U64;
+    if (is_whole && !com_parse_count(text, low, high, &value.whole))
+        return com_fail(fault, TERSE_BAD_SPEC,
+                        "--%s: '%.80s' is not a whole number from %llu to %llu", option->name, text,
+                        (unsigned long long)low, (unsigned long long)high);
+    if (option->kind == COM_OPTION_REAL &&
+        !com_parse_real(text, option->low, option->high, &value.real))
+        return com_fail(fault, TERSE_BAD_SPEC, "--%s: '%.80s' is not a number from %g to %g",
+                        option->name, text, option->low, option->high);
+    put(option, &value, values);
+    return TERSE_OK;
+}
+
+void com_option_set_usual(const struct com_option *option, void *values)
+{
+    if (option->usual)
+        (void)!com_option_set(option, option->usual, values, NULL);
+}
+
+/* ---- help ---- */
+
+/* The help of a row with {default} and {choices} filled in. */
+static void fill_in(const struct com_option *option, char *out, size_t cap)
+{
+    static const char usual[] = "{default}";
+    static const char choices[] = "{choices}";
+    size_t used = 0;
+    for (const char *at = option->help; *at && used + 1 < cap;) {
+        if (strncmp(at, usual, sizeof usual - 1) == 0) {
+            used += (size_t)snprintf(out + used, cap - used, "%s", option->usual);
+            at += sizeof usual - 1;
+        } else if (strncmp(at, choices, sizeof choices - 1) == 0) {
+            used += strlen(com_names_join(option->choices, ", ", out + used, cap - used));
+            at += sizeof choices - 1;
+        } else {
+            out[used++] = *at++;
+        }
+    }
+    out[used < cap ? used : cap - 1] = '\0';
+}
+
+void com_option_help(const struct com_option *option, struct com_text *out)
+{
+    char left[64];
+    char words[1024];
+    int used = snprintf(left, sizeof left, "  ");
+    if (option->letter)
+        used += snprintf(left + used, sizeof left - (size_t)used, "-%c, ", option->letter);
+    (void)snprintf(left + used, sizeof left - (size_t)used, "--%s%s%s", option->name,
+                   option->word ? " " : "", option->word ? option->word : "");
+    com_text_format(out, "%-*s", HELP_LEFT - 1, left);
+    fill_in(option, words, sizeof words);
+    size_t column = HELP_LEFT - 1;
+    for (const char *at = words; *at;) {
+        const size_t len = strcspn(at, " ");
+        if (column + 1 + len > HELP_RIGHT) {
+            com_text_format(out, "\n%*s", HELP_LEFT - 1, "");
+            column = HELP_LEFT - 1;
+        }
+        com_text_format(out, " %.*s", (int)len, at);
+        column += 1 + len;
+        at += len + (at[len] == ' ');
+    }
+    com_text_put(out, "\n");
+}
+
+/* ---- what is written down ---- */
+
+void com_option_write(const struct com_option *option, const void *values, com_json *json)
+{
+    const struct value value = get(option, values);
+    if (!option->key)
+        return;
+    switch (option->kind) {
+    case COM_OPTION_TEXT: com_json_put_text(json, option->key, value.text ? value.text : ""); break;
+    case COM_OPTION_FLAG: com_json_put_flag(json, option->key, value.whole != 0); break;
+    case COM_OPTION_U32:
+    case COM_OPTION_U64: com_json_put_u64(json, option->key, value.whole); break;
+    case COM_OPTION_REAL: com_json_put_real(json, option->key, value.real); break;
+    }
+}
+
+static int read_value(const struct com_option *option, const com_json *json, struct value *out)
+{
+    int flag = 0;
+    *out = (struct value){.text = NULL};
+    switch (option->kind) {
+    case COM_OPTION_TEXT: return com_json_get_text(json, option->key, &out->text);
+    case COM_OPTION_FLAG:
+        if (!com_json_get_flag(json, option->key, &flag))
+            return 0;
+        out->whole = flag != 0;
+        return 1;
+    case COM_OPTION_U32:
+        return com_json_get_u64(json, option->key, &out->whole) && out->whole <= UINT32_MAX;
+    case COM_OPTION_U64: return com_json_get_u64(json, option->key, &out->whole);
+    case COM_OPTION_REAL: return com_json_get_real(json, option->key, &out->real);
+    }
+    return 0;
+}
+
+int com_option_read(const struct com_option *option, const com_json *json, void *values)
+{
+    struct value value;
+    if (!option->key || !read_value(option, json, &value))
+        return 0;
+    put(option, &value, values);
+    return 1;
+}
+
+int com_option_differs(const struct com_option *option, const void *values, const com_json *json,
+                       char *text, size_t cap)
+{
+    const struct value now = get(option, values);
+    struct value kept;
+    const int is_there = read_value(option, json, &kept);
+    const char *const old_text = is_there && kept.text ? kept.text : "";
+    const char *const new_text = now.text ? now.text : "";
+    if (is_there && strcmp(old_text, new_text) == 0 && kept.whole == now.whole &&
+        kept.real == now.real)
+        return 0;
+    switch (option->kind) {
+    case COM_OPTION_TEXT:
+        (void)snprintf(text, cap, "has %s '%.80s', not '%.80s'", option->key, old_text, new_text);
+        break;
+    case COM_OPTION_FLAG:
+        (void)snprintf(text, cap, "was made %s %s", kept.whole ? "with" : "without", option->key);
+        break;
+    case COM_OPTION_U32:
+    case COM_OPTION_U64:
+        (void)snprintf(text, cap, "has %s %llu, not %llu", option->key,
+                       (unsigned long long)kept.whole, (unsigned long long)now.whole);
+        break;
+    case COM_OPTION_REAL:
+        (void)snprintf(text, cap, "has %s %g, not %g", option->key, kept.real, now.real);
+        break;
+    }
+    return 1;
+}

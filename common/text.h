@@ -1,0 +1,30 @@
+/* A text that grows. Running out of memory is remembered and asked once, at the end. */
+#ifndef COM_TEXT_H
+#define COM_TEXT_H
+
+#include <stddef.h>
+
+struct com_text {
+    char *bytes; /* with a closing zero once anything was added, unless failed */
+    size_t len;
+    size_t cap;
+    int failed;
+};
+
+void com_text_add(struct com_text *text, const void *bytes, size_t len);
+void com_text_put(struct com_text *text, const char *words);
+__attribute__((format(printf, 2, 3))) void com_text_format(struct com_text *text,
+                                                           const char *format, ...);
+void com_text_free(struct com_text *text);
+
+/* The words as HTML, in which <, >, & and " stand for themselves. */
+void com_text_html(struct com_text *text, const char *words);
+
+/* A JSON number; null if it is not finite. */
+void com_text_json_number(struct com_text *text, double value);
+
+/* A JSON string that is safe inside a script element: markup is escaped, what is not UTF-8 becomes
+ * U+FFFD. NULL is null. */
+void com_text_json_string(struct com_text *text, const char *words);
+
+#endif

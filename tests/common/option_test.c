@@ -1,0 +1,166 @@
+/* Options as rows: what is typed, shown, written down, read again and compared. */
+#include "common/option.h"
+
+#include "support/support.h"
+
+struct values {
+    const char *name;
+    int loud;
+    uint32_t batch;
+    uint64_t steps;
+    double rate;
+};
+
+static const char *colours(uint32_t index)
+{
+    static const char *const names[] = {"red", "green", "blue"};
+    return index < 3 ? names[index] : NULL;
+}
+
+#define AT(member) .offset = offsetof(struct values, member)
+
+enum { NAME, LOUD, BATCH, STEPS, RATE, ROWS };
+static const struct com_option rows[ROWS] = {
+    {.name = "name",
+     .kind = COM_OPTION_TEXT,
+     .word = "N",
+     .usual = "red",
+     .choices = colours,
+     .help = "{choices}; default {default}",
+     .key = "name",
+     AT(name)},
+    {.name = "loud",
+     .letter = 'l',
+     .kind = COM_OPTION_FLAG,
+     .help = "shout",
+     .key = "loud",
+     AT(loud)},
+    {.name = "batch",
+     .kind = COM_OPTION_U32,
+     .word = "B",
+     .low = 1,
+     .high = 65536,
+     .usual = "32",
+     .help =
+         "a text that is so long that it does not fit into the first line and goes on below it; "
+         "default {default}",
+     .key = "batch",
+     AT(batch)},
+    {.name = "steps",
+     .kind = COM_OPTION_U64,
+     .word = "S",
+     .high = 0x1p53,
+     .help = "how many",
+     .key = "steps",
+     AT(steps)},
+    {.name = "rate", .kind = COM_OPTION_REAL, .word = "R", .high = 1, .help = "0 to 1", AT(rate)},
+};
+
+static void typed_values_are_set(void **state)
+{
+    struct values values = {0};
+    (void)state;
+    static const char *const words[ROWS] = {"blue", NULL, "2k", "9007199254740992", "0.25"};
+    for (int i = 0; i < ROWS; i++) {
+        assert_true(com_option_is_zero(&rows[i], &values));
+        assert_int_equal(com_option_set(&rows[i], words[i], &values, NULL), TERSE_OK);
+        assert_false(com_option_is_zero(&rows[i], &values));
+    }
+    assert_string_equal(values.name, "blue");
+    assert_int_equal(values.loud, 1);
+    assert_int_equal(values.batch, 2000);
+    assert_true(values.steps == UINT64_C(9007199254740992));
+    assert_true(values.rate == 0.25);
+}
+
+static void wrong_numbers_name_option_and_range(void **state)
+{
+    struct values values = {.batch = 7, .rate = 0.5};
+    terse_fault fault = {0};
+    (void)state;
+    assert_int_equal(com_option_set(&rows[BATCH], "0", &values, &fault), TERSE_BAD_SPEC);
+    assert_string_equal(fault.text, "--batch: '0' is not a whole number from 1 to 65536");
+    assert_int_equal(com_option_set(&rows[BATCH], "65537", &values, &fault), TERSE_BAD_SPEC);
+    assert_int_equal(com_option_set(&rows[RATE], "1.5", &values, &fault), TERSE_BAD_SPEC);
+    assert_string_equal(fault.text, "--rate: '1.5' is not a number from 0 to 1");
+    assert_true(values.batch == 7 && values.rate == 0.5);
+}
+
+static void defaults_are_what_could_be_typed(void **state)
+{
+    struct values values = {.steps = 3};
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        com_option_set_usual(&rows[i], &values);
+    assert_string_equal(values.name, "red");
+    assert_int_equal(values.batch, 32);
+    assert_true(values.steps == 3); /* no default: it stays */
+}
+
+static void help_is_filled_in_and_wrapped(void **state)
+{
+    struct com_text text = {0};
+    (void)state;
+    com_option_help(&rows[NAME], &text);
+    com_option_help(&rows[LOUD], &text);
+    com_option_help(&rows[BATCH], &text);
+    assert_string_equal(text.bytes, "  --name N             red, green, blue; default red\n"
+                                    "  -l, --loud           shout\n"
+                                    "  --batch B            a text that is so long that it does "
+                                    "not fit into the first line and\n"
+                                    "                       goes on below it; default 32\n");
+    com_text_free(&text);
+}
+
+static void written_values_are_read_again(void **state)
+{
+    const struct values old = {"a \"b\"", 1, 9, 1 << 20, 0.5};
+    struct values values = {0};
+    char text[200];
+    com_json *const json = com_json_object();
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        com_option_write(&rows[i], &old, json);
+    for (int i = 0; i < ROWS; i++)
+        assert_int_equal(com_option_read(&rows[i], json, &values), rows[i].key != NULL);
+    assert_string_equal(values.name, old.name);
+    assert_true(values.loud == 1 && values.batch == 9 && values.steps == 1 << 20);
+    assert_true(values.rate == 0); /* it has no key */
+    for (int i = 0; i < RATE; i++)
+        assert_false(com_option_differs(&rows[i], &old, json, text, sizeof text));
+    com_json_free(json);
+}
+
+static void differences_are_told(void **state)
+{
+    const struct values old = {"red", 0, 8, 5, 0};
+    const struct values now = {"blue", 1, 4, 6, 0};
+    static const char *const told[RATE] = {"has name 'red', not 'blue'", "was made without loud",
+                                           "has batch 8, not 4", "has steps 5, not 6"};
+    char text[200];
+    com_json *const json = com_json_object();
+    com_json *const empty = com_json_object();
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        com_option_write(&rows[i], &old, json);
+    for (int i = 0; i < RATE; i++) {
+        assert_true(com_option_differs(&rows[i], &now, json, text, sizeof text));
+        assert_string_equal(text, told[i]);
+        assert_true(com_option_differs(&rows[i], &now, empty, text, sizeof text));
+    }
+    com_json_free(json);
+    com_json_free(empty);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(typed_values_are_set),
+        cmocka_unit_test(wrong_numbers_name_option_and_range),
+        cmocka_unit_test(defaults_are_what_could_be_typed),
+        cmocka_unit_test(help_is_filled_in_and_wrapped),
+        cmocka_unit_test(written_values_are_read_again),
+        cmocka_unit_test(differences_are_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

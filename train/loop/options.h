@@ -1,0 +1,31 @@
+/* The settings of a training as options: one row each. `terse train` and `terse compare` read them
+ * and print their help, run.json and checkpoints hold them, --resume takes them from there and
+ * refuses one that differs: all of it from the rows. To add an option: a member of trn_settings, a
+ * row, and its use. */
+#ifndef TRN_OPTIONS_H
+#define TRN_OPTIONS_H
+
+#include "common/option.h"
+#include "loop/train.h"
+
+/* Flags of a row. */
+enum {
+    TRN_OF_TRAIN = 1, /* an option of terse train */
+    TRN_OF_COMPARE = 2,
+    TRN_RESUMED = 4,  /* a run that goes on must have the same */
+    TRN_SHARED = 8,   /* a member of a comparison must have the same */
+    TRN_DERIVED = 16, /* 0: it follows from other settings, and is not compared */
+};
+
+extern const struct com_option trn_options[];
+
+/* Every setting that has a key. */
+void trn_options_write(const struct trn_settings *settings, com_json *json);
+
+/* The first option with one of the `flags` that the JSON has otherwise, NULL: none. `text` tells
+ * how: "has batch 8, not 4". */
+const struct com_option *trn_options_differ(const struct trn_settings *settings,
+                                            const com_json *json, unsigned flags, char *text,
+                                            size_t cap);
+
+#endif
