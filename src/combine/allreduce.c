@@ -9,7 +9,9 @@
 #include "group/group.h"
 
 struct allreduce {
-    float *payload; /* this worker's, and then the sum's; NULL where it lies in the dense buffer */
+    int is_identity; /* f32 without a residual: the payload is the gradient itself */
+    float *own;      /* a buffer for the payload, */
+    float *payload;  /* which lies there or, if it is the gradient, in the dense buffer */
     float *scratch;
     terse_allreduce reduction;
 };
@@ -17,12 +19,6 @@ struct allreduce {
 static const char *refuses(const terse_codec_about *codec)
 {
     return codec->traits & TERSE_CODEC_ADDITIVE ? NULL : "its payloads do not add up";
-}
-
-/* f32 without a residual: the payload is the gradient itself, copied to where the sum is wanted. */
-static int is_identity(const struct tsi_bucket *bucket)
-{
-    return bucket->codec->ops == &tsi_codec_f32 && !bucket->in->take;
 }
 
 static size_t payload_cap(const struct tsi_bucket *bucket)
@@ -42,11 +38,13 @@ static terse_status create(struct tsi_bucket *bucket)
     bucket->private = all;
     if (!all)
         return TERSE_NO_MEMORY;
-    all->payload = is_identity(bucket) ? NULL : malloc(cap + 1);
+    all->is_identity = bucket->codec->ops == &tsi_codec_f32 && !bucket->in->take;
+    all->own = all->is_identity ? NULL : malloc(cap + 1);
+    all->payload = all->is_identity ? bucket->in->dense + bucket->first : all->own;
     all->scratch =
         malloc((terse_group_allreduce_scratch(bucket->in->group, cap / sizeof(float)) + 1) *
                sizeof(float));
-    return (all->payload || is_identity(bucket)) && all->scratch &&
+    return all->payload && all->scratch &&
                    tsi_aggregate_create(&bucket->aggregate, 2 * (size_t)bucket->tensor_count + 1)
                ? TERSE_OK
                : TERSE_NO_MEMORY;
@@ -55,19 +53,14 @@ static terse_status create(struct tsi_bucket *bucket)
 static void destroy(struct tsi_bucket *bucket)
 {
     struct allreduce *const all = bucket->private;
-    free(all->payload);
+    free(all->own);
     free(all->scratch);
-}
-
-static float *payload_of(const struct tsi_bucket *bucket)
-{
-    return is_identity(bucket) ? bucket->in->dense + bucket->first
-                               : ((struct allreduce *)bucket->private)->payload;
 }
 
 /* ---- what travels, where a codec knows that before it has seen a gradient ---- */
 
-/* Runs of the flat buffer in the order in which the payload holds them; 0: the codec does not know.
+/* Runs of the flat buffer in the order in which the payload holds them; 0: the codec does not
+ * know.
  */
 static uint32_t payload_runs(struct tsi_bucket *bucket, struct tsi_run *run)
 {
@@ -114,11 +107,13 @@ static void encode(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
     const struct tsi_pieces pieces = bucket->owned[in->rank];
-    float *const payload = payload_of(bucket);
+    const struct allreduce *const all = bucket->private;
+    float *const payload = all->payload;
     terse_fault fault = {.rank = -1};
     const int encodes = bucket->status == TERSE_OK;
-    size_t len = tsi_codec_bound(bucket->codec, bucket->pass, pieces);
-    if (encodes && is_identity(bucket))
+    size_t len = all->is_identity ? (size_t)bucket->count * sizeof *payload
+                                  : tsi_codec_bound(bucket->codec, bucket->pass, pieces);
+    if (encodes && all->is_identity)
         memcpy(payload, in->source + bucket->first, len);
     else if (encodes)
         (void)tsi_bucket_fail(bucket,
@@ -144,7 +139,7 @@ static terse_status send(struct tsi_bucket *bucket)
     encode(bucket);
     tsi_clock(in, TERSE_STAGE_ENCODE, &from);
     const terse_status status =
-        tsi_allreduce_post(in->group, payload_of(bucket), bucket->payload_len / sizeof(float),
+        tsi_allreduce_post(in->group, all->payload, bucket->payload_len / sizeof(float),
                            all->scratch, tsi_route_check(&route, "", 0), &all->reduction, &fault);
     tsi_clock(in, TERSE_STAGE_GROUP, &from);
     return tsi_bucket_fail(bucket, status, fault.rank, &fault);
@@ -162,12 +157,13 @@ static terse_status reduce(struct tsi_bucket *bucket)
     return tsi_bucket_fail(bucket, status, fault.rank, &fault);
 }
 
-/* Spans into the payload, or one of the decoded floats. The first of two passes goes to the codec
- * alone. */
+/* Spans into the payload, or one of the decoded floats. The first of two passes goes to the
+ * codec alone. */
 static void receive_payload(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
-    const float *at = payload_of(bucket);
+    const struct allreduce *const all = bucket->private;
+    const float *at = all->payload;
     struct tsi_run run[2];
     terse_fault fault = {.rank = -1};
     if (bucket->codec->ops == &tsi_codec_f32) {
@@ -190,7 +186,7 @@ static void receive_payload(struct tsi_bucket *bucket)
         return;
     const int last = bucket->pass + 1 == in->about.passes;
     const terse_status status = (last ? tsi_codec_decode : tsi_codec_decode_add)(
-        bucket->codec, bucket->pass, &in->key, bucket->owned[in->rank], payload_of(bucket),
+        bucket->codec, bucket->pass, &in->key, bucket->owned[in->rank], all->payload,
         bucket->payload_len, in->dense, &fault);
     (void)tsi_bucket_fail(bucket, status, -1, &fault);
     if (last)

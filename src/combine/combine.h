@@ -124,9 +124,9 @@ struct tsi_bucket {
 
 /* ---- bucket.c ---- */
 
-TERSE_CHECK terse_status tsi_bucket_create(struct tsi_collective *in, uint32_t first_tensor,
-                                           uint32_t tensor_count, struct tsi_bucket **out,
-                                           terse_fault *fault);
+/* The bucket of these tensors, made when it is first asked for. */
+TERSE_CHECK terse_status tsi_bucket_of(struct tsi_collective *in, uint32_t first, uint32_t count,
+                                       struct tsi_bucket **out, terse_fault *fault);
 void tsi_bucket_destroy(struct tsi_bucket *bucket);
 
 /* Notes the first failure of a step, `rank` is to blame (-1: nobody). Returns TERSE_OK, or the

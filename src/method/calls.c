@@ -158,7 +158,7 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
             status = tsi_step_progress(method, &done, NULL, fault);
     }
     if (status == TERSE_OK)
-        status = tsi_collective_bucket(method->step.in, first, count, &bucket, fault);
+        status = tsi_bucket_of(method->step.in, first, count, &bucket, fault);
     if (status != TERSE_OK)
         return status;
     method->step.gradient = gradient;

@@ -340,28 +340,3 @@ void tsi_collective_destroy(struct tsi_collective *in)
     free(in->plain);
     free(in);
 }
-
-/* ---- buckets ---- */
-
-terse_status tsi_collective_bucket(struct tsi_collective *in, uint32_t first, uint32_t count,
-                                   struct tsi_bucket **out, terse_fault *fault)
-{
-    struct tsi_buckets *const buckets = &in->buckets;
-    for (uint32_t i = 0; i < buckets->count; i++) {
-        *out = buckets->list[i];
-        if ((*out)->first_tensor == first && (*out)->tensor_count == count)
-            return TERSE_OK;
-    }
-    if (buckets->count == buckets->cap) {
-        const uint32_t cap = buckets->cap ? 2 * buckets->cap : 16;
-        struct tsi_bucket **const list = realloc(buckets->list, cap * sizeof *list);
-        if (!list)
-            return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-        buckets->list = list;
-        buckets->cap = cap;
-    }
-    const terse_status status = tsi_bucket_create(in, first, count, out, fault);
-    if (status == TERSE_OK)
-        buckets->list[buckets->count++] = *out;
-    return status;
-}

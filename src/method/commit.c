@@ -6,11 +6,6 @@
 #include "method/method.h"
 #include "point/point.h"
 
-int tsi_step_scores(const terse_method *method)
-{
-    return method->settings.row->posterior && method->step.in == method->collective[TSI_MAIN];
-}
-
 /* ---- the point ---- */
 
 void tsi_move_point(const terse_method *method, const float *residual, size_t first, size_t count)
@@ -19,12 +14,6 @@ void tsi_move_point(const terse_method *method, const float *residual, size_t fi
     tsi_point_detach(method->step.in->kernel, tsi_threads(method), buffers->weights + first,
                      residual + first, (float)tsi_value(method, TSI_LAMBDA), count,
                      buffers->point + first);
-}
-
-int tsi_moves_point_early(const terse_method *method, const struct tsi_bucket *bucket)
-{
-    return method->stages.point == TSI_POINT_DETACHED && !method->stages.local &&
-           bucket->codec->ops->support;
 }
 
 void tsi_method_point(terse_method *method)
@@ -65,12 +54,9 @@ static void swap_state(terse_method *method)
 static void next_point(terse_method *method)
 {
     const struct tsi_step *const step = &method->step;
-    for (uint32_t b = 0; b < step->posted_count; b++)
-        if (!tsi_moves_point_early(method, step->posted[b])) {
-            tsi_method_point(method);
-            return;
-        }
-    for (uint32_t b = 0; b < step->posted_count; b++) {
+    if (!step->moves_point)
+        tsi_method_point(method);
+    for (uint32_t b = 0; b < step->posted_count && step->moves_point; b++) {
         const struct tsi_aggregate *const aggregate = &step->posted[b]->aggregate;
         for (uint32_t i = 0; i < aggregate->count; i++)
             tsi_move_point(method, method->buffers.residual.now, (size_t)aggregate->span[i].first,
@@ -109,7 +95,7 @@ static void commit(terse_method *method, terse_method_report *report)
     uint64_t from = tsi_now();
     for (uint32_t i = 0; i < step->posted_count; i++)
         len += step->posted[i]->payload_len;
-    if (tsi_step_scores(method))
+    if (step->scores)
         tsi_posterior_remember(&method->posterior, step->posted, step->posted_count,
                                tsi_value(method, TSI_VALUES) != 0 ? step->in->take : NULL);
     update_weights(method);

@@ -43,6 +43,14 @@ static int want(float **out, int needed, size_t count)
     return !needed || *out;
 }
 
+int tsi_buffers_complete(terse_method *method)
+{
+    struct tsi_buffers *const buffers = &method->buffers;
+    return want(&buffers->residual.next, buffers->residual.now != NULL, method->count) &&
+           want(&buffers->m.next, buffers->m.now != NULL, method->count) &&
+           want(&buffers->v.next, buffers->v.now != NULL, method->count);
+}
+
 static terse_status create_buffers(terse_method *method)
 {
     struct tsi_stages *const stages = &method->stages;
@@ -62,6 +70,9 @@ static terse_status create_buffers(terse_method *method)
         !want(&buffers->update_v, stages->update == TSI_UPDATE_ADAM, count) ||
         !want(&buffers->point, point, count))
         return TERSE_NO_MEMORY;
+    const int may_be_in_place = buffers->m.now && buffers->residual.now && !stages->local;
+    if (!may_be_in_place && !tsi_buffers_complete(method))
+        return TERSE_NO_MEMORY;
     for (size_t i = 0; adam && i < count; i++)
         buffers->v.now[i] = (float)tsi_value(method, TSI_V0);
     method->slots = 2 * (size_t)terse_layout_tensors(method->layout) * method->workers;
@@ -70,14 +81,6 @@ static terse_status create_buffers(terse_method *method)
     if (method->options.private_output && !tsi_sparse_clear_create(&method->clear, count))
         return TERSE_NO_MEMORY;
     return method->settings.row->dynamic && !method->bits ? TERSE_NO_MEMORY : TERSE_OK;
-}
-
-int tsi_buffers_complete(terse_method *method)
-{
-    struct tsi_buffers *const buffers = &method->buffers;
-    return want(&buffers->residual.next, buffers->residual.now != NULL, method->count) &&
-           want(&buffers->m.next, buffers->m.now != NULL, method->count) &&
-           want(&buffers->v.next, buffers->v.now != NULL, method->count);
 }
 
 /* ---- once the collectives are agreed on ---- */
@@ -122,8 +125,8 @@ static size_t most_entries(const terse_codec *codec)
 static terse_status start(terse_method *method, terse_fault *fault)
 {
     struct tsi_bucket *bucket = NULL;
-    terse_status status = tsi_collective_bucket(
-        method->collective[TSI_MAIN], 0, terse_layout_tensors(method->layout), &bucket, fault);
+    terse_status status = tsi_bucket_of(method->collective[TSI_MAIN], 0,
+                                        terse_layout_tensors(method->layout), &bucket, fault);
     if (status == TERSE_OK && method->stages.update == TSI_UPDATE_REPLACE)
         status = quantize_weights(method, bucket);
     if (status == TERSE_OK && method->settings.row->posterior &&

@@ -1,13 +1,13 @@
 /* A method from inside. A step of it is one file to read, step.c; what it needs beside: the stages
  * that a spec chose (stages.c), how the object is made (create.c, collective.c), numbers of a step
- * (rates.c, bound.c, bits.c), records between ranks (agree.c, record.c), its end (commit.c). */
+ * (rates.c, bound.c, bits.c), records between ranks (record.c), its end (commit.c). */
 #ifndef TSI_METHOD_H
 #define TSI_METHOD_H
 
 #include "combine/combine.h"
 #include "direction/direction.h"
 #include "feedback/posterior.h"
-#include "method/agree.h"
+#include "method/record.h"
 #include "method/table.h"
 #include "update/sparse_clear.h"
 #include "update/update.h"
@@ -97,6 +97,8 @@ struct tsi_step {
     const float *gradient;       /* flat, */
     const float *const *tensors; /* or by tensor */
     int posting;                 /* buckets come one by one */
+    int scores;                  /* RegTop-k, and not its warm-up */
+    int moves_point;             /* slices move their point, see produce in step.c */
     int checked;                 /* the gradient was found finite before the step opened */
     int in_place;                /* state is written over the old one: nothing can fail late */
     float scale;                 /* clipping */
@@ -169,10 +171,6 @@ TERSE_CHECK terse_status tsi_collective_agree(terse_method *method, terse_fault 
 void tsi_collective_destroy(struct tsi_collective *in);
 /* Tells the other ranks that this one will have no collective: `why` is a failure. */
 void tsi_collective_refuse(terse_group *group, terse_status why);
-/* The bucket of these tensors, made when it is first asked for. */
-TERSE_CHECK terse_status tsi_collective_bucket(struct tsi_collective *in, uint32_t first,
-                                               uint32_t count, struct tsi_bucket **out,
-                                               terse_fault *fault);
 
 /* ---- create.c ---- */
 
@@ -222,15 +220,10 @@ int tsi_is_skip(terse_status status);
 
 /* ---- commit.c ---- */
 
-/* Is this a step of RegTop-k, and not of its warm-up? */
-int tsi_step_scores(const terse_method *method);
 /* Where the next gradients are taken, from weights and residual. */
 void tsi_method_point(terse_method *method);
 /* The same for elements whose weights and residual will not change any more in this step. */
 void tsi_move_point(const terse_method *method, const float *residual, size_t first, size_t count);
-/* Where a block is sent, all other elements are what they will be at the end of the step, and their
- * point is moved while they are in the cache. */
-int tsi_moves_point_early(const terse_method *method, const struct tsi_bucket *bucket);
 /* Commits, or skips where `skipped` says why, and fills in the report. */
 void tsi_step_end(terse_method *method, terse_status skipped, int32_t skipped_by,
                   terse_method_report *report);

@@ -81,6 +81,14 @@ static float clip_scale(const terse_method *method)
     return norm > clip ? (float)(clip / norm) : 1;
 }
 
+/* Where blocks are sent that are known before the gradient, all other elements are what they will
+ * be at the end of the step, and their point can be moved while they are in the cache. */
+static int encodes_blocks(const struct tsi_collective *in)
+{
+    const uint32_t block = TERSE_CODEC_SELECTING | TERSE_CODEC_ADDITIVE;
+    return (in->about.traits & block) == block;
+}
+
 terse_status tsi_step_begin(terse_method *method, const float *gradient,
                             const float *const *tensors, int posting, terse_fault *fault)
 {
@@ -104,6 +112,9 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
     step->posting = posting;
     step->posted_count = step->window = 0;
     step->checked = step->in_place = 0;
+    step->scores = method->settings.row->posterior && !warm;
+    step->moves_point = method->stages.point == TSI_POINT_DETACHED && !method->stages.local &&
+                        encodes_blocks(step->in);
     step->status = TERSE_OK;
     step->lr = (float)tsi_lr_now(method);
     step->scale = clip_scale(method);
@@ -197,7 +208,7 @@ static uint32_t direct(terse_method *method, const float *gradient, size_t first
     if (method->stages.direction == TSI_DIRECTION_GRADIENT && direct.in && plain)
         return kernel->sum_f32(direct.in, gradient, count, direct.out) * (uint32_t)checks;
     const uint32_t most = checks ? kernel->magnitude_max_f32(gradient, count) : 0;
-    if (most < TSK_INFINITY_BITS)
+    if (most < TSK_INFINITY_BITS && (direct.out || direct.m)) /* else the gradient is encoded */
         tsi_direct(method->stages.direction, &direct);
     return most;
 }
@@ -219,14 +230,15 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
                 (int32_t)in->rank, &fault);
             break;
         }
-        if (tsi_moves_point_early(method, bucket))
+        if (method->step.moves_point)
             tsi_move_point(method, in->source, at, count);
-        if (tsi_step_scores(method))
+        if (method->step.scores)
             score(method, bucket, at, count);
         if (method->step.measuring)
             method->step.source_square += in->kernel->square_sum_f32(in->source + at, count);
         tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
-        tsi_codec_prescan(bucket->codec, &in->key, in->source, at, count);
+        if (bucket->codec->prescan_state)
+            tsi_codec_prescan(bucket->codec, &in->key, in->source, at, count);
         tsi_clock(in, TERSE_STAGE_ENCODE, &from);
         at += count;
     }
@@ -267,7 +279,8 @@ static void restart(struct tsi_bucket *bucket, const struct tsi_step *step)
     bucket->aggregate.partial = 0;
     bucket->status = step->status;
     bucket->fault = step->fault;
-    tsi_codec_save(bucket->codec);
+    if (bucket->codec->states_len > 0)
+        tsi_codec_save(bucket->codec);
 }
 
 /* What other ranks wait for is encoded and posted first; the rest is produced while that travels.
@@ -375,12 +388,12 @@ static terse_status opened(terse_method *method, int *done, terse_method_report 
         *done = 1;
         return TERSE_OK;
     }
-    step->in_place = tsi_bound_is_safe(method, bound);
-    if (!step->in_place && !tsi_buffers_complete(method))
+    step->in_place = bound < INFINITY && tsi_bound_is_safe(method, bound);
+    if (!step->in_place && method->buffers.residual.now && !method->buffers.residual.next &&
+        !tsi_buffers_complete(method))
         status = tsi_fail(&why, TERSE_NO_MEMORY, 0, "out of memory");
     if (status == TERSE_OK && !step->posting)
-        status =
-            tsi_collective_bucket(step->in, 0, terse_layout_tensors(method->layout), &bucket, &why);
+        status = tsi_bucket_of(step->in, 0, terse_layout_tensors(method->layout), &bucket, &why);
     if (status != TERSE_OK)
         return fail(method, status, &why, fault);
     choose_buffers(method);

@@ -1,7 +1,7 @@
 /* Small all-gathers of records, around and between steps. A record is a few numbers and a check of
  * them, keyed by what the record is for and who sends it: nothing of a peer is used unchecked. */
-#ifndef TSI_AGREE_H
-#define TSI_AGREE_H
+#ifndef TSI_RECORD_H
+#define TSI_RECORD_H
 
 #include <terse/group.h>
 
