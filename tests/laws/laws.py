@@ -54,6 +54,7 @@ MAX_FILE = 500
 MAX_FUNCTION = 70
 MAX_KERNEL = 100  # a kernel's loop is one thing and may be long
 MAX_COLUMNS = 100
+MAX_FIELDS = 24  # of a struct in src/, tables of functions left out
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]', re.M)
 NOT_CODE = re.compile(r'/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -189,6 +190,20 @@ def functions_are_short(files):
                 start = 0
 
 
+def structs_are_small(files):
+    for path in filter(is_c, files):
+        if not path.startswith("src/") or path.startswith("src/kernels/"):
+            continue
+        text = without_comments(read(path))
+        for found in re.finditer(r"^(?:struct (\w+)|typedef struct (\w+)) \{(.*?)^\}", text,
+                                 re.M | re.S):
+            fields = found.group(3).count(";")
+            name = found.group(1) or found.group(2)
+            if fields > MAX_FIELDS and not name.endswith("_ops"):
+                yield "%s:%d: struct %s has %d fields" % (path, line_of(text, found.start()), name,
+                                                          fields)
+
+
 def files_are_short(files):
     for path in files:
         if path.endswith(CODE_ENDINGS) or path.startswith("tools/"):
@@ -283,7 +298,7 @@ def architecture_tells_the_truth(files):
 
 
 LAWS = (
-    ("base <- kernels <- layout <- codec, wire, group <- combine <- exchange", layers),
+    ("base <- kernels <- layout <- codec, wire, group <- combine <- method <- exchange", layers),
     ("public headers include public headers", public_headers_include_public_headers),
     ("common, cli, report, reproduce, mpi, bench, examples, train/net see only <terse/...>",
      outside_sees_public_headers),
@@ -291,6 +306,7 @@ LAWS = (
     ("each third-party header has one place in a part", third_party_headers_have_one_place),
     ("functions are at most %d lines, %d in kernels" % (MAX_FUNCTION, MAX_KERNEL),
      functions_are_short),
+    ("structs of src/ have at most %d fields" % MAX_FIELDS, structs_are_small),
     ("files are at most %d lines" % MAX_FILE, files_are_short),
     ("lines are at most %d columns" % MAX_COLUMNS, lines_are_short),
     ("comments are /* blocks */", comments_are_blocks),

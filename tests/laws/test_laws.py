@@ -85,6 +85,13 @@ class Laws(unittest.TestCase):
         self.assertFalse(self.breaches(law, src__base__a_c=text(laws.MAX_FUNCTION)))
         self.assertTrue(self.breaches(law, src__base__b_c=text(laws.MAX_FUNCTION + 1)))
 
+    def test_large_struct(self):
+        def text(fields):
+            return "struct tsi_x {\n" + "    int a;\n" * fields + "};\n"
+        law = laws.structs_are_small
+        self.assertFalse(self.breaches(law, src__base__a_h=text(laws.MAX_FIELDS)))
+        self.assertTrue(self.breaches(law, src__base__b_h=text(laws.MAX_FIELDS + 1)))
+
     def test_long_file(self):
         self.assertFalse(self.breaches(laws.files_are_short, cli__a_c="\n" * laws.MAX_FILE))
         self.assertTrue(self.breaches(laws.files_are_short, cli__b_c="\n" * (laws.MAX_FILE + 1)))
