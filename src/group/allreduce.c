@@ -246,8 +246,10 @@ terse_status tsi_allreduce_post(terse_group *group, float *floats, size_t count,
 terse_status terse_group_allreduce_post(terse_group *group, float *floats, size_t count,
                                         float *scratch, terse_allreduce *out, terse_fault *fault)
 {
-    const uint64_t key = group ? ++group->allreduces : 0;
-    return tsi_allreduce_post(group, floats, count, scratch, key, out, fault);
+    const terse_status status = tsi_group_alive(group, fault);
+    if (status != TERSE_OK)
+        return status;
+    return tsi_allreduce_post(group, floats, count, scratch, ++group->allreduces, out, fault);
 }
 
 terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *all,

@@ -95,7 +95,7 @@ static terse_status flatten(terse_method *method, const float *const *gradient, 
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     for (uint32_t t = 0; t < terse_layout_tensors(method->layout); t++) {
         const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
-        if (tensor.count > 0)
+        if (tensor.count > 0 && gradient[t]) /* checked by the caller */
             memcpy(*flat + tensor.offset, gradient[t], tensor.count * sizeof **flat);
     }
     return TERSE_OK;

@@ -127,9 +127,11 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
             return TERSE_PEER_LOST;
         }
         if (what && step->status == TERSE_OK) {
+            terse_fault why;
             step->status = opening ? TERSE_MISMATCH : TERSE_BAD_CHECKSUM;
-            (void)tsi_fail(&step->fault, step->status, 0, "rank %u: %s", r, what);
-            step->fault.rank = (int32_t)r;
+            (void)tsi_fail(&why, step->status, 0, "rank %u: %s", r, what);
+            why.rank = (int32_t)r;
+            step->fault = why;
         }
         if (what)
             continue;

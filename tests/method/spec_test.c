@@ -126,8 +126,7 @@ static void complete_specs_are_complete(void **unused)
 {
     static const char *const more[] = {
         "def:ratio=7,lambda=0.25,lr=0.3,every=4,outer_momentum=0.5,nesterov=yes,min=5,plain=*.bias",
-        "direction=momentum,feedback=residual,codec=topk:keep=0.3,values=f16,update=subtract,lr=0."
-        "5",
+        "direction=momentum,feedback=residual,codec=topk:keep=0.3,values=f16,update=subtract,lr=1",
         "codec=sign:zero=coin,combine=vote,lr=0.001,tie=plus",
         "qadam:kx=0,rates=theory,theta=0.5,shift=3,schedule=sqrt,ramp=4,clip=2,warmup=3",
     };
