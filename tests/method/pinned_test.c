@@ -1,17 +1,17 @@
 /* Every bit of every method is pinned: after 20 steps the weights, the point and all state are
  * those of a committed table, and a step that is skipped is as if it had never been tried.
  *
- *     test-method-pinned TABLE KNOWN_FAILURES [--only TEXT] [--write]
+ *     test-method-pinned TABLE [--only TEXT] [--write]
  *
  * TABLE has a line for each spec, number of ranks and part of the state: its hash over all ranks
  * after a training whose gradients come whole, posted in layout order (forward) and in another
  * (mixed), and whole with one NaN in step 10. "same" is the hash of "whole"; "refused" a spec that
  * takes no buckets; "skipped" a step that all ranks skipped, whose exactness is checked here (a
  * local step is left out by one rank alone, so its hash is pinned). Lines "late huge" and "late
- * f16" tell whether gradients near FLT_MAX or of 1e6 are taken, or why they are skipped and by
- * which rank.
+ * f16" have the outcome of gradients near FLT_MAX and of 1e6: taken, or skipped, why and by which
+ * rank.
  *
- * --only runs the specs that contain TEXT. --write makes the tables anew: a row changes only in a
+ * --only runs the specs that contain TEXT. --write makes the table anew: a row changes only in a
  * commit that names the row and the reason. */
 #include <stdio.h>
 
@@ -29,8 +29,8 @@ struct table {
     uint32_t count;
 };
 
-#define TABLE_HEAD                                                                      \
-    "# Made by test-method-pinned --write; pinned_test.c says what the columns mean.\n" \
+#define TABLE_HEAD                                                                \
+    "# Made by test-method-pinned --write; pinned_test.c explains the columns.\n" \
     "# spec\tranks\tpart\twhole\tforward\tmixed\tnan\n"
 
 static const char *table_path;
@@ -39,19 +39,6 @@ static int writing;
 static struct table pinned; /* as committed */
 static struct table made;   /* by this run */
 static uint32_t differences;
-
-/* ---- known failures: to be deleted with the rollback to rounding ---- */
-
-/* Version 0.1 restores the state to rounding after a late skip, and PowerSGD forgets its factors.
- * The lines of this table, "spec ranks order trouble", fail for that reason; they are counted, not
- * reported. Without the table every line must hold. */
-#define KNOWN_HEAD                                                                                \
-    "# Skipped steps after which version 0.1 does not go on exactly as before: it restores the\n" \
-    "# state to rounding, and PowerSGD forgets its factors. spec, ranks, order, trouble.\n"
-
-static const char *known_path;
-static struct table known;
-static struct table failing;
 
 /* ---- tables ---- */
 
@@ -121,12 +108,12 @@ static int is_run(const char *spec)
 
 /* ---- the state after 20 steps ---- */
 
-/* A skipped step must leave no trace, and the training must go on as one without it. */
+/* A skipped step must leave no trace, and the training must continue as one without it. */
 static void check_exact(const struct run *run, const struct run *clean)
 {
     char text[MAX_LINE];
     const char *part = run->trace ? run->trace : marks_differ(&run->marks, &clean->marks);
-    const char *why = run->trace ? "the skipped step has changed" : "it goes on with another";
+    const char *why = run->trace ? "the skipped step has changed" : "later steps have another";
     if (run->failed != TERSE_OK) {
         why = "the step fails";
         part = terse_status_text(run->failed);
@@ -135,8 +122,7 @@ static void check_exact(const struct run *run, const struct run *clean)
         return;
     (void)snprintf(text, sizeof text, "%s\t%u\t%s\t%s", run->spec, run->ranks,
                    order_names[run->order], trouble_names[run->trouble]);
-    add_line(&failing, text);
-    if (writing || find(&known, text, MAX_LINE))
+    if (writing)
         return;
     differences++;
     print_error("not exact: %s: %s: %s\n", text, why, part);
@@ -207,7 +193,7 @@ static void every_bit_is_as_pinned(void **unused)
     assert_int_equal(differences, 0);
 }
 
-/* ---- steps that are found late to be impossible ---- */
+/* ---- steps whose failure is found late ---- */
 
 static int print_outcome(char *out, size_t room, const struct run *run)
 {
@@ -218,7 +204,7 @@ static int print_outcome(char *out, size_t room, const struct run *run)
     return snprintf(out, room, "\t%s, rank %d", terse_status_text(run->skipped), run->skipped_by);
 }
 
-/* Where the step fails, what is pinned is the outcome with whole gradients. */
+/* If the step fails, the outcome with whole gradients is pinned. */
 static void pin_late(const char *spec, uint32_t ranks, enum trouble trouble,
                      const struct run clean[ORDERS])
 {
@@ -259,8 +245,6 @@ static void late_skips_are_exact(void **unused)
             for (int trouble = HUGE_SUM; trouble < TROUBLES; trouble++)
                 pin_late(spec, ranks, (enum trouble)trouble, clean);
         }
-    print_message("%u skipped steps were not exact, %u are known not to be\n", failing.count,
-                  known.count);
     assert_int_equal(differences, 0);
 }
 
@@ -280,8 +264,7 @@ static void nothing_pinned_is_left_out(void **unused)
 
 static int usage(void)
 {
-    (void)fprintf(stderr,
-                  "usage: test-method-pinned TABLE KNOWN_FAILURES [--only TEXT] [--write]\n");
+    (void)fprintf(stderr, "usage: test-method-pinned TABLE [--only TEXT] [--write]\n");
     return 2;
 }
 
@@ -292,11 +275,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(late_skips_are_exact),
         cmocka_unit_test(nothing_pinned_is_left_out),
     };
-    if (argc < 3)
+    if (argc < 2)
         return usage();
     table_path = argv[1];
-    known_path = argv[2];
-    for (int i = 3; i < argc; i++)
+    for (int i = 2; i < argc; i++)
         if (strcmp(argv[i], "--write") == 0)
             writing = 1;
         else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
@@ -305,16 +287,10 @@ int main(int argc, char **argv)
             return usage();
     if ((!read_table(table_path, &pinned) && !writing) || (writing && only))
         return usage();
-    const int has_known = read_table(known_path, &known);
     const int failed = cmocka_run_group_tests_name("pinned", tests, NULL, NULL);
-    if (writing) {
+    if (writing)
         write_table(table_path, TABLE_HEAD, &made);
-        if (has_known)
-            write_table(known_path, KNOWN_HEAD, &failing);
-    }
     free(pinned.line);
     free(made.line);
-    free(known.line);
-    free(failing.line);
     return failed;
 }
