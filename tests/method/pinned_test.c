@@ -122,8 +122,6 @@ static void check_exact(const struct run *run, const struct run *clean)
         return;
     (void)snprintf(text, sizeof text, "%s\t%u\t%s\t%s", run->spec, run->ranks,
                    order_names[run->order], trouble_names[run->trouble]);
-    if (writing)
-        return;
     differences++;
     print_error("not exact: %s: %s: %s\n", text, why, part);
 }
