@@ -13,16 +13,16 @@
 enum bench_reach {
     BENCH_WHOLE,  /* every element is read or written */
     BENCH_BLOCK,  /* one run of elements */
-    BENCH_SPARSE, /* elements here and there, when decoding */
+    BENCH_SPARSE, /* single elements, when decoding */
 };
 
 /* The memory limit of a codec: the passes that it cannot avoid. */
 struct bench_limit {
     const char *codec;
-    int takes;           /* measured with encode_take: the codec is used with error memory */
+    int takes;           /* measured with encode_take: the codec is used with a residual */
     double reads;        /* R passes of encode */
     double updates;      /* RW passes of encode */
-    int payload_written; /* and a write of the payload's bytes */
+    int payload_written; /* 1: and a write of the payload's bytes */
     enum bench_reach reach;
     const char *encode; /* the same as a formula */
     const char *decode;
@@ -32,15 +32,15 @@ extern const struct bench_limit bench_limits[];
 extern const size_t bench_limit_count;
 const struct bench_limit *bench_limit_of(const char *codec); /* NULL if the table has none */
 
-/* Buffers for the largest size of a run, made once. */
+/* Buffers for the largest size of a run, allocated once. */
 struct bench_buffers {
     uint64_t count;
-    float *source; /* what is encoded: normal floats */
-    float *memory; /* a copy of it, from which encode_take takes */
-    float *out;    /* where decoding adds */
+    float *source;   /* the input: normal floats */
+    float *residual; /* a copy of it, from which encode_take takes */
+    float *out;      /* where decoding adds */
 };
 
-/* Exit codes (say.h), with what is wrong on standard error. */
+/* Each returns an exit code (message.h) and prints errors. */
 int bench_buffers_create(struct bench_buffers *buffers, uint64_t count);
 void bench_buffers_destroy(struct bench_buffers *buffers);
 
@@ -50,15 +50,15 @@ struct bench_job {
     uint32_t threads;
     uint64_t count;
     double seconds; /* to spend on the row, about */
-    int wall;       /* use the clock on the wall: rows of several threads are compared */
+    int wall;       /* use the wall clock: rows of several threads are compared */
 };
 
 /* One thread on a large vector is timed by the CPU time of the whole process, which other processes
- * on the machine lengthen less; everything else by the clock on the wall. */
+ * on the machine lengthen less; everything else by the wall clock. */
 int bench_uses_cpu_clock(const struct bench_job *job);
 double bench_now(const struct bench_job *job);
 
-/* The fastest and the middle of the repetitions. */
+/* The fastest and the median of the repetitions. */
 struct bench_time {
     double best;
     double median;
@@ -67,12 +67,12 @@ struct bench_time {
 /* Sorts the samples. */
 struct bench_time bench_summary(double *samples, size_t count);
 
-/* One tensor, a matrix as square as its count allows: only low-rank looks at the shape. */
+/* One tensor, a matrix as square as its count allows: only low-rank uses the shape. */
 terse_status bench_layout(uint64_t count, terse_layout **out);
 
 struct bench_row {
     struct bench_job job;
-    char name[32];  /* of the codec */
+    char name[32];  /* name of the codec */
     char full[128]; /* its complete spec */
     const struct bench_limit *limit;
     uint64_t payload_len;
@@ -89,17 +89,17 @@ struct bench_row {
 int bench_measure(const struct bench_buffers *buffers, const struct bench_job *job,
                   struct bench_row *out);
 
-/* Sealing and opening a frame around `count` floats: what the checksum costs. */
+/* Sealing and opening a frame around `count` floats: the cost of the checksum. */
 int bench_measure_frame(const struct bench_buffers *buffers, const struct bench_job *job,
                         struct bench_row *out);
 
-/* Says so if other processes have disturbed the measurement: `share` is what this one could compute
- * of the time that passed. */
+/* Prints a note if other processes have disturbed the measurement: `share` is the CPU time of this
+ * one over the time that passed. */
 void bench_note_busy(double share);
 void bench_progress(const struct bench_job *job); /* a line on a terminal */
 void bench_progress_done(void);
 
-/* Binds the kernel set; an exit code, and it has been said why. */
+/* Binds the kernel set. Returns an exit code and prints errors. */
 int bench_select_kernels(const char *kernels);
 
 void bench_print_heading(void);

@@ -1,13 +1,13 @@
-/* What the checksum costs: sealing a frame whose payload lies in its place, and opening it. Each
- * must read the payload once. */
+/* The cost of the checksum: sealing a frame whose payload is in place, and opening it. Each must
+ * read the payload once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
 #include "machine.h"
+#include "message.h"
 #include "passes.h"
-#include "say.h"
 
 static const struct bench_limit frame_limit = {
     .codec = "frame", .reads = 1, .encode = "R", .decode = "R"};
@@ -26,7 +26,7 @@ static terse_status repeat(const terse_codec *codec, unsigned char *bytes, size_
     size_t len;
     terse_frame frame;
     double start = bench_now(&row->job);
-    pass_read(buffers->memory, (size_t)row->job.count, 1);
+    pass_read(buffers->residual, (size_t)row->job.count, 1);
     row->read.best = less(row->read.best, bench_now(&row->job) - start);
 
     start = bench_now(&row->job);
@@ -80,5 +80,5 @@ int bench_measure_frame(const struct bench_buffers *buffers, const struct bench_
     terse_status status = measure(buffers, out);
     out->encode_limit = out->read.best;
     out->decode_limit = out->read.best;
-    return status == TERSE_OK ? CLI_OK : say_status("frame", status, NULL);
+    return status == TERSE_OK ? CLI_OK : msg_status("frame", status, NULL);
 }

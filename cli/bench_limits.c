@@ -2,8 +2,8 @@
 
 #include "bench.h"
 
-/* R is a read of the vector, W a write of it, RW a read and write of it. A codec that has error
- * memory is measured with it: what it takes out of the memory is part of its work. */
+/* R is a read of the vector, W a write of it, RW a read and write of it. A codec that is used with
+ * a residual is measured with encode_take: updating the residual is part of its work. */
 const struct bench_limit bench_limits[] = {
     {"f32", 0, 1, 0, 1, BENCH_WHOLE, "R + W", "RW + payload"},
     {"f16", 0, 1, 0, 1, BENCH_WHOLE, "R + W/2", "RW + payload"},

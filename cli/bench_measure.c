@@ -8,15 +8,15 @@
 #include "bench.h"
 #include "common/number.h"
 #include "machine.h"
+#include "message.h"
 #include "normal.h"
 #include "passes.h"
-#include "say.h"
 
 enum { MOST_PASSES = 2, LEAST_REPETITIONS = 4, MOST_REPETITIONS = 400, SEED = 1 };
 
 enum clock { READ, WRITE, UPDATE, ENCODE, DECODE, MOVE, TOUCH, CLOCKS };
 
-/* All that a row needs while it is measured. */
+/* The state of a row while it is measured. */
 struct stage {
     const struct bench_buffers *buffers;
     const struct bench_job *job;
@@ -28,7 +28,7 @@ struct stage {
     size_t cap[MOST_PASSES];
     size_t len[MOST_PASSES];
     uint32_t *touched; /* the elements that decoding changes: BENCH_BLOCK and BENCH_SPARSE */
-    float *values;     /* by how much */
+    float *values;     /* their changes */
     size_t touched_count;
     double *samples[CLOCKS];
     uint32_t repetitions;
@@ -38,11 +38,11 @@ int bench_buffers_create(struct bench_buffers *buffers, uint64_t count)
 {
     *buffers = (struct bench_buffers){.count = count};
     buffers->source = machine_floats(count);
-    buffers->memory = machine_floats(count);
+    buffers->residual = machine_floats(count);
     buffers->out = machine_floats(count);
-    if (!buffers->source || !buffers->memory || !buffers->out) {
+    if (!buffers->source || !buffers->residual || !buffers->out) {
         bench_buffers_destroy(buffers);
-        return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
+        return msg_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
                          com_show_count(count).text);
     }
     normal_fill(buffers->source, (size_t)count, SEED);
@@ -52,12 +52,12 @@ int bench_buffers_create(struct bench_buffers *buffers, uint64_t count)
 void bench_buffers_destroy(struct bench_buffers *buffers)
 {
     free(buffers->source);
-    free(buffers->memory);
+    free(buffers->residual);
     free(buffers->out);
     *buffers = (struct bench_buffers){0};
 }
 
-/* The CPU clock is a system call: too slow for what takes microseconds. */
+/* The CPU clock is a system call: too slow for calls of microseconds. */
 static const uint64_t LEAST_FOR_CPU_CLOCK = 1000000;
 
 int bench_uses_cpu_clock(const struct bench_job *job)
@@ -90,11 +90,11 @@ static terse_status encode(struct stage *s)
     terse_status status = TERSE_OK;
     for (uint32_t pass = 0; pass < s->passes && status == TERSE_OK; pass++) {
         status = s->limit->takes
-                     ? terse_codec_encode_take(s->codec, pass, &s->key, s->buffers->memory,
+                     ? terse_codec_encode_take(s->codec, pass, &s->key, s->buffers->residual,
                                                s->payload[pass], s->cap[pass], &s->len[pass])
-                     : terse_codec_encode(s->codec, pass, &s->key, s->buffers->memory,
+                     : terse_codec_encode(s->codec, pass, &s->key, s->buffers->residual,
                                           s->payload[pass], s->cap[pass], &s->len[pass]);
-        /* A worker hears the aggregate of a pass before it says the next: part of encoding. */
+        /* A worker decodes the aggregate of a pass before it encodes the next: part of encoding. */
         if (status == TERSE_OK && pass + 1 < s->passes) {
             status = terse_codec_decode_add(s->codec, pass, &s->key, s->payload[pass], s->len[pass],
                                             s->buffers->out, NULL);
@@ -112,10 +112,10 @@ static terse_status decode(struct stage *s)
 
 static void refill(struct stage *s)
 {
-    memcpy(s->buffers->memory, s->buffers->source, (size_t)s->job->count * sizeof(float));
+    memcpy(s->buffers->residual, s->buffers->source, (size_t)s->job->count * sizeof(float));
 }
 
-/* Finds out what decoding touches, by decoding onto zeros. */
+/* Finds the elements that decoding changes, by decoding onto zeros. */
 static terse_status find_touched(struct stage *s)
 {
     size_t count = (size_t)s->job->count;
@@ -149,8 +149,8 @@ static int is_one_run(const struct stage *s)
     return s->touched_count > 0 && s->touched[last] - s->touched[0] == last;
 }
 
-/* First calls: page in the payload, learn what is touched. A block that wraps around the end is
- * avoided, so that its limit is one run. */
+/* First calls: they page in the payload and find the elements changed. A block that wraps around
+ * the end is avoided, so that its limit is one run. */
 static terse_status warm_up(struct stage *s)
 {
     terse_status status;
@@ -165,7 +165,7 @@ static terse_status warm_up(struct stage *s)
     return status;
 }
 
-/* The passes over the whole vector, and the one over what is touched. */
+/* The passes over the whole vector, and the one over the elements changed. */
 static void time_passes(struct stage *s, double seconds[CLOCKS])
 {
     size_t count = (size_t)s->job->count;
@@ -174,7 +174,7 @@ static void time_passes(struct stage *s, double seconds[CLOCKS])
 
     refill(s);
     double start = bench_now(s->job);
-    pass_read(s->buffers->memory, count, threads);
+    pass_read(s->buffers->residual, count, threads);
     seconds[READ] = bench_now(s->job) - start;
 
     start = bench_now(s->job);
@@ -196,7 +196,7 @@ static void time_passes(struct stage *s, double seconds[CLOCKS])
 
     if (s->limit->reach == BENCH_BLOCK) {
         start = bench_now(s->job);
-        pass_move(s->buffers->memory + s->touched[0], s->values, s->touched_count);
+        pass_move(s->buffers->residual + s->touched[0], s->values, s->touched_count);
         seconds[MOVE] = bench_now(s->job) - start;
     }
 }
@@ -290,7 +290,7 @@ static terse_status make_stage(struct stage *s, terse_fault *fault)
     s->passes = about.passes;
     s->limit = bench_limit_of(about.name);
     if (!s->limit || s->passes > MOST_PASSES) {
-        snprintf(fault->text, sizeof fault->text, "the table of limits does not know this codec");
+        snprintf(fault->text, sizeof fault->text, "the table of limits has no row for this codec");
         return TERSE_UNSUPPORTED;
     }
     for (uint32_t pass = 0; pass < s->passes; pass++) {
@@ -336,7 +336,7 @@ int bench_measure(const struct bench_buffers *buffers, const struct bench_job *j
     if (status != TERSE_OK) {
         char subject[256];
         snprintf(subject, sizeof subject, "codec '%s'", job->spec);
-        return say_status(subject, status, &fault);
+        return msg_status(subject, status, &fault);
     }
     return CLI_OK;
 }
@@ -347,7 +347,7 @@ int bench_select_kernels(const char *kernels)
     terse_status status = terse_kernel_set_select(kernels, &fault);
     if (status == TERSE_OK)
         return CLI_OK;
-    say_error(CLI_USAGE, "kernels '%s': %s", kernels,
+    msg_error(CLI_USAGE, "kernels '%s': %s", kernels,
               fault.text[0] != '\0' ? fault.text : terse_status_text(status));
     return status == TERSE_BAD_ARGUMENT ? CLI_USAGE : CLI_REFUSED;
 }

@@ -4,10 +4,9 @@
 #include "bench_methods.h"
 #include "method_bytes.h"
 
-/* g gradient, x weights, m and v moments, e memory, e' the owner's memory, w the point, X the full
- * weights of an owner. Stages stand apart by "|", passes of one stage by ";". The first R g is
- * the check that all is finite, before anything changes. Codecs as `terse bench codecs` has them.
- */
+/* g gradient, x weights, m and v moments, e residual, e' the owner's residual, w the point, X the
+ * full weights of an owner. Stages are separated by "|", passes of one stage by ";". The first R g
+ * is the finite check, before anything changes. Codecs as in `terse bench codecs`. */
 #define GRID(name)                                                                        \
     {                                                                                     \
         name, -1, 5, 1, 1, 2, 0, 0, 0,                                                    \
@@ -29,7 +28,7 @@
         name, -1, 3, 0, 1, 0, 0, 0, 2, "R g | R g, RW e | R e | RW of touched in e and in x" \
     }
 
-/* reads, writes, updates, said, back, block, touched */
+/* reads, writes, updates, payloads, back, block, touched */
 const struct method_limit method_limits[] = {
     {"signsgd", -1, 2, 0, 1, 2, 0, 0, 0,
      "R g | R g, W codes | vote: R codes, W codes | R codes, RW x"},
@@ -61,8 +60,9 @@ const struct method_limit method_limits[] = {
 };
 const size_t method_limit_count = sizeof method_limits / sizeof method_limits[0];
 
-/* Options that add or take away a pass: they must be zero where the default is, and only there.
- * every counts from 1. */
+/* Options that add or remove a pass: zero if and only if the default is zero. `every` counts
+ * from 1.
+ */
 static const char *const deciding[] = {"momentum", "beta", "wd", "clip", "warmup", "min"};
 
 static const char *changed_option(const char *complete, int index, uint32_t option_count)
@@ -86,13 +86,14 @@ const struct method_limit *method_limit_of(const char *complete, const char **wh
     static char reason[96];
     terse_method_about about;
     int index = method_index(complete, &about);
-    *why = "the table of limits does not know this method";
+    *why = "the table of limits has no row for this method";
     if (index < 0)
         return NULL;
     const char *changed = changed_option(complete, index, about.option_count);
     if (changed || strstr(complete, ":combine=") || strstr(complete, ":feedback=") ||
         strstr(complete, ":plain=")) {
-        snprintf(reason, sizeof reason, "%s makes other passes of it than the table of limits has",
+        snprintf(reason, sizeof reason,
+                 "with %s it makes other passes than the table of limits has",
                  changed ? changed : "another stage");
         *why = reason;
         return NULL;

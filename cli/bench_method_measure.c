@@ -7,10 +7,10 @@
 
 #include "bench_methods.h"
 #include "machine.h"
+#include "message.h"
 #include "method_bytes.h"
 #include "normal.h"
 #include "passes.h"
-#include "say.h"
 
 enum { LEAST_REPETITIONS = 4, MOST_REPETITIONS = 400, WARM_UPS = 3, SEED = 1, STEPS = 1000 };
 
@@ -24,8 +24,8 @@ struct stage {
     terse_method_report report;
     uint64_t step;
     double stage_seconds[TERSE_STAGES];
-    uint32_t *touched; /* sorted, at random: what a sparse payload changes */
-    float *values;     /* and by how much; a block is moved here */
+    uint32_t *touched; /* random elements, sorted: those that a sparse payload changes */
+    float *values;     /* their changes; a block is moved here */
     size_t touched_count;
     double samples[CLOCKS][MOST_REPETITIONS];
     uint32_t repetitions;
@@ -39,7 +39,7 @@ static terse_status step(struct stage *s, terse_fault *fault)
     return terse_method_step(s->method, s->buffers->gradient + shift, &s->report, fault);
 }
 
-/* Of every stage the fastest time: other processes lengthen now this one, now that. */
+/* The fastest time of every stage: other processes delay sometimes one, sometimes another. */
 static void keep_fastest(struct stage *s)
 {
     for (int i = 0; i < TERSE_STAGES; i++) {
@@ -167,13 +167,13 @@ static void fill_row(struct stage *s, struct method_row *row)
     row->write = time[WRITE];
     row->update = time[UPDATE];
     memcpy(row->stage_seconds, s->stage_seconds, sizeof row->stage_seconds);
-    double there = time[WRITE].best + time[READ].best; /* of a vector said and heard */
-    double said = row->payload_bits / 32;
+    double transfer = time[WRITE].best + time[READ].best; /* a vector written and read */
+    double payload = row->payload_bits / 32;
     double back = (method_spec_value(complete, "kx", 0) + 2) / 32;
     double block = (double)s->touched_count / (double)s->job->count;
     row->limit_seconds = limit->reads * time[READ].best + limit->writes * time[WRITE].best +
                          limit->updates * time[UPDATE].best +
-                         (limit->said * said + limit->back * back) * there +
+                         (limit->payloads * payload + limit->back * back) * transfer +
                          (limit->block ? time[MOVE].best + block * time[UPDATE].best : 0) +
                          limit->touched * time[TOUCH].best;
 }
@@ -184,7 +184,7 @@ int method_measure(const struct method_buffers *buffers, const struct bench_job 
     terse_fault fault = {0};
     struct stage *s = calloc(1, sizeof *s);
     if (!s)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     s->buffers = buffers;
     s->job = job;
     terse_status status = make_stage(s, &fault);
@@ -201,7 +201,7 @@ int method_measure(const struct method_buffers *buffers, const struct bench_job 
     if (status != TERSE_OK) {
         char subject[256];
         snprintf(subject, sizeof subject, "method '%s'", job->spec);
-        return say_status(subject, status, &fault);
+        return msg_status(subject, status, &fault);
     }
     return CLI_OK;
 }

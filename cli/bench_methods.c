@@ -7,8 +7,8 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "machine.h"
+#include "message.h"
 #include "normal.h"
-#include "say.h"
 
 const struct bench_kind bench_methods_kind = {
     .name = "methods",
@@ -35,9 +35,9 @@ static const char *const stage_names[TERSE_STAGES] = {
 
 static void print_heading(void)
 {
-    printf("%s%-12s %-7s %3s %11s %7s | %9s %9s %7s | %s%s\n", say_bold(stdout), "method",
+    printf("%s%-12s %-7s %3s %11s %7s | %9s %9s %7s | %s%s\n", msg_bold(stdout), "method",
            "kernels", "thr", "floats", "bits", "step ms", "limit ms", "x limit", "limit",
-           say_plain(stdout));
+           msg_plain(stdout));
 }
 
 static void print_row(const struct method_row *row)
@@ -49,7 +49,7 @@ static void print_row(const struct method_row *row)
     fflush(stdout);
 }
 
-/* The row of a method that is otherwise measured like `like`, or NULL. */
+/* The row of a method with the settings of `like`, or NULL. */
 static const struct method_row *row_beside(const struct report *report, const char *name,
                                            const struct method_row *like)
 {
@@ -77,10 +77,10 @@ static void print_legend(const struct report *report)
     fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stages,\n"
           "each made once, measured in the same run between the steps. R reads a vector, W writes\n"
           "it, RW reads and writes it; `,` passes made together, `;` one after the other, `|`\n"
-          "another stage. g gradient, x weights, m and v moments, e memory, e' the owner's, w\n"
+          "another stage. g gradient, x weights, m and v moments, e residual, e' the owner's, w\n"
           "the point, X the owner's weights in full; codes, halves, payload: those bytes. The\n"
-          "first R g is the check that all is finite. With one worker that is the owner of all;\n"
-          "of K, each owns a part in K. x limit: step over limit, both the fastest of the\n"
+          "first R g is the finite check. One worker is the owner of all elements; of K workers\n"
+          "each owns one part in K. x limit: step over limit, both the fastest of the\n"
           "repetitions. Times are wall clock; for one thread alone and a million floats or more,\n"
           "CPU time.\n",
           stdout);
@@ -132,7 +132,7 @@ static int print_json(const struct report *report)
     for (size_t i = 0; i < report->row_count; i++)
         com_json_append(rows, row_json(report, &report->rows[i]));
     com_json_put(top, "rows", rows);
-    return say_json(top);
+    return msg_json(top);
 }
 
 /* ---- measuring ---- */
@@ -195,7 +195,7 @@ static int create_buffers(struct method_buffers *buffers, uint64_t count)
     buffers->weights = machine_floats(count);
     buffers->scratch = machine_floats(count);
     if (!buffers->gradient || !buffers->weights || !buffers->scratch) {
-        return say_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
+        return msg_error(CLI_MACHINE, "out of memory for three vectors of %s floats",
                          com_show_count(count).text);
     }
     normal_fill(buffers->gradient, (size_t)gradient, 1);
@@ -222,7 +222,7 @@ static int measure_and_print(const struct bench_request *request,
                   request->items.count;
     struct report report = {.rows = calloc(most, sizeof *report.rows)};
     if (!report.rows)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     int code = measure_all(request, buffers, &report);
     if (code == CLI_OK)
         bench_note_busy(report.cpu_share);

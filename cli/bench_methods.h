@@ -9,36 +9,36 @@ extern const struct bench_kind bench_methods_kind;
 
 int bench_methods(struct bench_request *request);
 
-/* The memory limit of a method with one worker: the passes of its stages, each made once and all
- * that a stage does in it. What one stage has written another must read again: between
- * encoding and updating the weights lies the agreement of all workers. */
+/* The memory limit of a method with one worker: the passes of its stages, each made once. A stage
+ * must read again what an earlier one has written: between encoding and updating the weights all
+ * workers agree on the step. */
 struct method_limit {
     const char *method;
-    int quantized;  /* qadam: 1 where kx > 0, 0 where not; -1: no such difference */
-    double reads;   /* R of the vector */
-    double writes;  /* W */
-    double updates; /* RW */
-    double said;    /* payloads written, and as many read */
-    double back;    /* and those of the weights' grid */
-    int block;      /* a block moved out of memory, and RW of it in x */
-    int touched;    /* RW of chosen elements, so many times */
+    int quantized;   /* qadam: 1 where kx > 0, 0 where not; -1: no such difference */
+    double reads;    /* R of a vector */
+    double writes;   /* W */
+    double updates;  /* RW */
+    double payloads; /* payloads written, and as many read */
+    double back;     /* the same of payloads on the weights' grid */
+    int block;       /* 1: a block moved out of the residual, and RW of it in x */
+    int touched;     /* RW of selected elements, so many times */
     const char *text;
 };
 
 extern const struct method_limit method_limits[];
 extern const size_t method_limit_count;
 
-/* Of a complete spec. NULL, with the reason, where an option makes other passes of it. */
+/* The limit of a complete spec; NULL, with the reason, if an option changes the passes. */
 const struct method_limit *method_limit_of(const char *complete, const char **why);
 
-/* Buffers for the largest size of a run, made once. */
+/* Buffers for the largest size of a run, allocated once. */
 struct method_buffers {
     float *gradient; /* normal floats, and METHOD_SHIFTS lines more */
     float *weights;
     float *scratch; /* for the passes */
 };
 
-/* Steps begin at another cache line of the gradient each, so that it differs from step to step. */
+/* Each step begins at another cache line of the gradient, so that it differs from step to step. */
 enum { METHOD_SHIFTS = 4096, METHOD_LINE = 16 };
 
 struct method_row {
@@ -53,10 +53,10 @@ struct method_row {
     struct bench_time write;
     struct bench_time update;
     double limit_seconds;
-    double stage_seconds[TERSE_STAGES]; /* the fastest of each, by the clock on the wall */
+    double stage_seconds[TERSE_STAGES]; /* the fastest of each, by the wall clock */
 };
 
-/* Exit codes (say.h), with what is wrong on standard error. */
+/* Each returns an exit code (message.h) and prints errors. */
 int method_measure(const struct method_buffers *buffers, const struct bench_job *job,
                    struct method_row *out);
 

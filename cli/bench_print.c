@@ -5,7 +5,7 @@
 #include "bench.h"
 #include "common/json.h"
 #include "common/number.h"
-#include "say.h"
+#include "message.h"
 
 static double gb_per_second(const struct bench_row *row, double seconds)
 {
@@ -18,7 +18,7 @@ static const double LEAST_CPU_SHARE = 0.95;
 void bench_note_busy(double share)
 {
     if (share < LEAST_CPU_SHARE) {
-        say_note("terse: the machine was busy with other work: this process ran for %.0f %% of the "
+        msg_note("terse: the machine was busy with other work: this process ran for %.0f %% of the "
                  "time only. Repeat on a quiet one.",
                  100 * share);
     }
@@ -41,9 +41,9 @@ void bench_progress_done(void)
 void bench_print_heading(void)
 {
     printf("%s%-20s %-7s %3s %11s %9s | %9s %6s %7s  %-13s | %9s %6s %7s  %-21s | %6s%s\n",
-           say_bold(stdout), "codec", "kernels", "thr", "floats", "payload", "encode ms", "GB/s",
+           msg_bold(stdout), "codec", "kernels", "thr", "floats", "payload", "encode ms", "GB/s",
            "x limit", "limit", "decode ms", "GB/s", "x limit", "limit", "R GB/s",
-           say_plain(stdout));
+           msg_plain(stdout));
 }
 
 void bench_print_row(const struct bench_row *row)
@@ -76,9 +76,9 @@ void bench_print_scaling(const struct bench_row *rows, size_t row_count)
             if (one->job.threads != 1 || more->job.threads == 1 || !same_but_threads(one, more))
                 continue;
             if (!heading++) {
-                printf("\n%s%-20s %-7s %11s  threads  %-19s %7s %7s%s\n", say_bold(stdout),
+                printf("\n%s%-20s %-7s %11s  threads  %-19s %7s %7s%s\n", msg_bold(stdout),
                        "times faster", "kernels", "floats", "reading alone", "encode", "decode",
-                       say_plain(stdout));
+                       msg_plain(stdout));
             }
             printf("%-20s %-7s %11s  1 to %-2u  %-19.2f %7.2f %7.2f\n", one->job.spec,
                    one->job.kernels, com_show_count(one->job.count).text, more->job.threads,
@@ -97,7 +97,7 @@ void bench_print_legend(void)
           "over limit, both the fastest of the repetitions. GB/s: float32 bytes of the vector.\n"
           "Times are wall clock; for one thread alone and a million floats or more, CPU time.\n",
           stdout);
-    printf("Encoding takes what it says out of the error memory for:");
+    printf("Encoding includes subtracting from the residual (encode_take) for:");
     for (size_t i = 0; i < bench_limit_count; i++)
         if (bench_limits[i].takes)
             printf(" %s", bench_limits[i].codec);

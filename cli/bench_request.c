@@ -7,7 +7,7 @@
 
 #include "common/number.h"
 #include "machine.h"
-#include "say.h"
+#include "message.h"
 
 static const char *const default_codecs[] = {
     "f32",
@@ -38,7 +38,7 @@ const struct bench_kind bench_codecs_kind = {
 static int list_add(struct list *list, const char *item)
 {
     if (list->count == LONGEST_LIST)
-        return say_usage("bench", "at most %d values for an option", LONGEST_LIST);
+        return msg_usage("bench", "at most %d values for an option", LONGEST_LIST);
     list->items[list->count++] = item;
     return CLI_OK;
 }
@@ -47,7 +47,7 @@ static int number_add(uint64_t *numbers, size_t *count, const char *option, cons
                       uint64_t low, uint64_t high)
 {
     if (*count == LONGEST_LIST || !com_parse_count(text, low, high, &numbers[*count])) {
-        return say_usage("bench", "--%s: '%s' is not a number from %llu to %llu", option, text,
+        return msg_usage("bench", "--%s: '%s' is not a number from %llu to %llu", option, text,
                          (unsigned long long)low, (unsigned long long)high);
     }
     ++*count;
@@ -125,20 +125,20 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
     for (int letter; (letter = getopt_long(argc, argv, "-", options, NULL)) != -1;) {
         int code = CLI_OK;
         if (letter == 1 && list == 0) {
-            code = say_usage("bench", "'%s' belongs to no option", optarg);
+            code = msg_usage("bench", "'%s' belongs to no option", optarg);
         } else if (letter == 1) {
             code = add_values(request, list, optarg);
         } else if (strchr("cntl", letter)) {
             list = letter;
             code = add_values(request, letter, optarg);
         } else if (letter == 's' && !com_parse_real(optarg, 0, 3600, &request->seconds)) {
-            code = say_usage("bench", "--seconds: '%s' is not a number from 0 to 3600", optarg);
+            code = msg_usage("bench", "--seconds: '%s' is not a number from 0 to 3600", optarg);
         } else if (letter == 'q') {
             quick = 1;
         } else if (letter == 'j') {
             request->as_json = 1;
         } else if (letter == '?') {
-            say_note("Try 'terse bench --help'.");
+            msg_note("Try 'terse bench --help'.");
             code = CLI_USAGE;
         }
         list = strchr("sqj", letter) ? 0 : list;
@@ -155,7 +155,7 @@ int bench_request_kernels(struct bench_request *request)
     terse_fault fault = {0};
     terse_status status = terse_kernel_set_name(&in_use, &fault);
     if (status != TERSE_OK)
-        return say_status("kernels", status, &fault);
+        return msg_status("kernels", status, &fault);
     if (request->kernels.count == 0)
         return list_add(&request->kernels, in_use);
     if (request->kernels.count == 1 && strcmp(request->kernels.items[0], "all") == 0) {
@@ -176,7 +176,7 @@ int bench_request_fit(struct bench_request *request, uint64_t *largest)
         uint64_t count = request->counts[i];
         double needed = request->kind->vectors * sizeof(float) * (double)count;
         if (machine_memory() != 0 && needed > 0.8 * (double)machine_memory()) {
-            say_note("terse: %s floats are left out: they need %s, this machine has %s",
+            msg_note("terse: %s floats are left out: they need %s, this machine has %s",
                      com_show_count(count).text, com_show_bytes(needed).text,
                      com_show_bytes((double)machine_memory()).text);
             continue;
@@ -185,5 +185,5 @@ int bench_request_fit(struct bench_request *request, uint64_t *largest)
         *largest = count > *largest ? count : *largest;
     }
     request->count_count = kept;
-    return kept > 0 ? CLI_OK : say_error(CLI_MACHINE, "no size fits this machine's memory");
+    return kept > 0 ? CLI_OK : msg_error(CLI_MACHINE, "no size fits this machine's memory");
 }

@@ -15,8 +15,8 @@ struct list {
 /* What differs between the things that can be measured. */
 struct bench_kind {
     const char *name;   /* "codecs" */
-    const char *option; /* names them: "codec" */
-    double vectors;     /* so many of the size fit into memory: buffers, payload, scratch */
+    const char *option; /* the option that names the items: "codec" */
+    double vectors;     /* memory of a row in vectors: buffers, payload, scratch */
     uint64_t counts[3]; /* default sizes, 0 for none */
     uint64_t quick_counts[3];
 };
@@ -35,13 +35,13 @@ struct bench_request {
     int as_json;
 };
 
-/* Each returns an exit code and says what is wrong. `kind` is set before. */
+/* Each returns an exit code and prints errors. `kind` must be set. */
 int bench_request_read(struct bench_request *request, int argc, char **argv);
 
 /* No kernel set given: the one in use. "all": every kernel set that this CPU has. */
 int bench_request_kernels(struct bench_request *request);
 
-/* Leaves out, with a note, sizes that do not fit into memory; tells the largest that does. */
+/* Leaves out, with a note, sizes that do not fit into memory; returns the largest that does. */
 int bench_request_fit(struct bench_request *request, uint64_t *largest);
 
 #endif

@@ -10,7 +10,7 @@
 #include "command.h"
 #include "common/json.h"
 #include "machine.h"
-#include "say.h"
+#include "message.h"
 
 static int run(int argc, char **argv);
 
@@ -19,10 +19,10 @@ const struct command cmd_bench = {
     .summary = "measure codecs and methods against the speed of memory",
     .usage = "terse bench codecs [options]\n  terse bench methods [options]",
     .help =
-        "For every codec and size: encode and decode time, GB/s, and how many times the memory\n"
-        "limit of that codec that is: the time of the memory passes it cannot avoid, measured in\n"
-        "the same run. The input is normal floats. For every method: one step of one worker,\n"
-        "likewise; the definition of each limit is printed.\n\n"
+        "For every codec and size: encode and decode time, GB/s, and the ratio to the codec's\n"
+        "memory limit: the time of the memory passes it cannot avoid, measured in the same run.\n"
+        "The input is normal floats. For every method: the same of one step of one worker. The\n"
+        "definition of each limit is printed.\n\n"
         "Options\n"
         "  --codec SPEC ...   codecs to measure; default one or more of each\n"
         "  --method SPEC ...  methods to measure; default all\n"
@@ -31,8 +31,8 @@ const struct command cmd_bench = {
         "  --threads N ...    default 1; with several, a table of scaling follows\n"
         "  --kernels SET ...  kernel sets, or 'all'; default the one in use (`terse info`)\n"
         "  --seconds S        time for each row; default 1.5\n"
-        "  --quick            65536 and 4M floats, methods 65536, a tenth of a second each: a\n"
-        "                     look, no measurement\n"
+        "  --quick            65536 and 4M floats, methods 65536, a tenth of a second each: too\n"
+        "                     short for a reliable measurement\n"
         "  --json             print {\"rows\": [...]}\n\n"
         "A list may be given as `--count 64k 25M`; numbers and kernel sets also as `--count "
         "64k,25M`.\n\n"
@@ -49,7 +49,7 @@ struct report {
     size_t row_count;
     struct bench_row *frames;
     size_t frame_count;
-    double cpu_share; /* of the time that passed, how much this process could compute */
+    double cpu_share; /* CPU time of this process over the time that passed */
 };
 
 static int measure_codecs(const struct bench_request *request, const struct bench_buffers *buffers,
@@ -137,7 +137,7 @@ static int print_json(const struct report *report)
     for (size_t i = 0; i < report->frame_count; i++)
         com_json_append(frames, bench_row_json(&report->frames[i]));
     com_json_put(top, "frame", frames);
-    return say_json(top);
+    return msg_json(top);
 }
 
 static int bench_codecs(struct bench_request *request)
@@ -157,7 +157,7 @@ static int bench_codecs(struct bench_request *request)
     report.rows = calloc(most, sizeof *report.rows);
     report.frames = calloc(request->count_count, sizeof *report.frames);
     if (!report.rows || !report.frames)
-        code = say_error(CLI_MACHINE, "out of memory");
+        code = msg_error(CLI_MACHINE, "out of memory");
     else
         code = measure_all(request, &buffers, &report);
     if (code == CLI_OK && request->as_json) {
@@ -177,8 +177,8 @@ static int run(int argc, char **argv)
     int codecs = argc >= 2 && strcmp(argv[1], "codecs") == 0;
     int methods = argc >= 2 && strcmp(argv[1], "methods") == 0;
     if (!codecs && !methods) {
-        return say_usage("bench", argc < 2 ? "what to measure is missing: codecs or methods"
-                                           : "there is nothing to measure but: codecs, methods");
+        return msg_usage("bench", argc < 2 ? "what to measure is missing: codecs or methods"
+                                           : "only codecs or methods can be measured");
     }
     struct bench_request request = {.kind = codecs ? &bench_codecs_kind : &bench_methods_kind};
     argv[1] = argv[0];

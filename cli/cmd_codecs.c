@@ -6,7 +6,7 @@
 
 #include "command.h"
 #include "common/json.h"
-#include "say.h"
+#include "message.h"
 #include "table.h"
 
 /* Bits per element are those of one tensor of this shape. */
@@ -33,12 +33,12 @@ static const struct {
     const char *name;
     const char *meaning;
 } traits[] = {
-    {TERSE_CODEC_SELECTING, "selecting", "says chosen elements exactly, the others not at all"},
+    {TERSE_CODEC_SELECTING, "selecting", "encodes selected elements exactly, the others as 0"},
     {TERSE_CODEC_CONTRACTIVE, "contractive",
-     "the error is smaller than the input: may have memory"},
-    {TERSE_CODEC_UNBIASED, "unbiased", "right on average: must not have memory"},
+     "the error is smaller than the input: works with error feedback"},
+    {TERSE_CODEC_UNBIASED, "unbiased", "the expected output is the input: no error feedback"},
     {TERSE_CODEC_ADDITIVE, "additive", "payloads can be summed without decoding"},
-    {TERSE_CODEC_RANDOM, "random", "draws random numbers: seed and step matter"},
+    {TERSE_CODEC_RANDOM, "random", "uses random numbers: depends on seed and step"},
     {TERSE_CODEC_FIXED_LEN, "fixed-length", "the payload's length does not depend on the values"},
 };
 
@@ -114,16 +114,16 @@ static int print_one(const char *spec, int as_json)
     if (status != TERSE_OK) {
         char subject[256];
         snprintf(subject, sizeof subject, "codec '%s'", spec);
-        return say_status(subject, status, &fault);
+        return msg_status(subject, status, &fault);
     }
     if (as_json) {
-        const int code = say_json(to_json(codec, bits));
+        const int code = msg_json(to_json(codec, bits));
         terse_codec_destroy(codec);
         return code;
     }
     terse_codec_about about;
     terse_codec_describe(codec, &about);
-    printf("%s%s%s: %s\n\n", say_bold(stdout), about.name, say_plain(stdout), about.summary);
+    printf("%s%s%s: %s\n\n", msg_bold(stdout), about.name, msg_plain(stdout), about.summary);
     printf("  wire id           %u\n", about.wire_id);
     printf("  passes            %u\n", about.passes);
     printf("  complete spec     %s\n", terse_codec_spec(codec));
@@ -177,7 +177,7 @@ static int print_all(int as_json)
         terse_fault fault = {0};
         terse_status status = sample(about.name, &codec, &bits, &fault);
         if (status != TERSE_OK)
-            return say_status(about.name, status, &fault);
+            return msg_status(about.name, status, &fault);
         if (as_json)
             com_json_append(list, to_json(codec, bits));
         else
@@ -187,7 +187,7 @@ static int print_all(int as_json)
     if (as_json) {
         com_json *top = com_json_object();
         com_json_put(top, "codecs", list);
-        return say_json(top);
+        return msg_json(top);
     }
     int code = table_print(table, 0);
     printf("\nbits: per element, with default options, one tensor of %d x %d\n"
@@ -202,12 +202,12 @@ static int run(int argc, char **argv)
     int as_json = 0;
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (letter != 'j') {
-            say_note("Try 'terse codecs --help'.");
+            msg_note("Try 'terse codecs --help'.");
             return CLI_USAGE;
         }
         as_json = 1;
     }
     if (argc - optind > 1)
-        return say_usage("codecs", "one codec at a time");
+        return msg_usage("codecs", "one codec at a time");
     return optind < argc ? print_one(argv[optind], as_json) : print_all(as_json);
 }

@@ -9,10 +9,10 @@
 #include "common/launcher.h"
 #include "common/number.h"
 #include "compare_member.h"
+#include "message.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/report.h"
-#include "say.h"
 #include "table.h"
 #include "train_progress.h"
 
@@ -20,20 +20,20 @@ static int run(int argc, char **argv);
 
 const struct command cmd_compare = {
     .name = "compare",
-    .summary = "train with several methods and set them side by side",
+    .summary = "train with several methods and compare the results",
     .usage = "terse compare --methods \"dense;signum;def:ratio=64\" [options]\n"
              "  mpirun -n 4 terse compare --methods \"...\" [options]",
     .help =
         "Trains with each method on the same data, order and seed, prints one table and writes\n"
-        "one page. It goes on where it stopped, and a member that has finished is not run\n"
+        "one page. It continues where it stopped, and a member that has finished is not run\n"
         "again.\n\n"
         "Options\n",
     .options = compare_request_help,
     .notes =
         "\n"
-        "With --target A the table also tells the seconds and bytes to reach it. A member whose\n"
-        "loss is not finite is listed as diverged, and the others go on. Stopped by a\n"
-        "signal it keeps what it has and ends with exit code 1: the same command goes on.\n\n"
+        "With --target A the table also has the seconds and bytes to reach it. A member whose\n"
+        "loss is not finite is listed as diverged, and the others continue. A signal ends it\n"
+        "with exit code 1 after a checkpoint: the same command continues from there.\n\n"
         "Examples\n"
         "  terse compare --methods \"dense;signum;def:ratio=64;regtopk:keep=0.01\"\n"
         "  terse compare --methods \"topk:keep=0.001;regtopk:keep=0.001\" --seeds 3 \\\n"
@@ -112,7 +112,7 @@ static int print_table(const struct train_request *request, const struct member 
     const int target = request->settings.target > 0;
     struct table *const table = table_create(target ? "lrrrrrrr" : "lrrrrr");
     if (!table)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     table_cell(table, "method");
     table_cell(table, "accuracy %%");
     table_cell(table, "loss");
@@ -152,7 +152,7 @@ static int print_json(const struct train_request *request, const struct member *
     com_json_put_text(object, "model", request->settings.model);
     com_json_put_text(object, "data", request->settings.data);
     com_json_put(object, "members", list);
-    return say_json(object);
+    return msg_json(object);
 }
 
 /* ---- the page and the picture ---- */
@@ -188,11 +188,11 @@ static int write_page(const struct train_request *request, const struct member *
             read++;
     (void)snprintf(path, sizeof path, "%s/report.html", request->settings.out);
     if (!runs || rep_page_make(runs, read, NULL, 0, &html, &len) != TERSE_OK)
-        code = say_error(CLI_MACHINE, "compare: out of memory");
+        code = msg_error(CLI_MACHINE, "compare: out of memory");
     else if (com_file_write(path, html, len, &fault) != TERSE_OK)
-        code = say_error(CLI_MACHINE, "compare: %s", fault.text);
+        code = msg_error(CLI_MACHINE, "compare: %s", fault.text);
     if (code == CLI_OK && !request->quiet)
-        say_note("page: %s", path);
+        msg_note("page: %s", path);
     for (size_t i = 0; i < read; i++)
         rep_run_free(runs[i]);
     free(runs);
@@ -202,21 +202,21 @@ static int write_page(const struct train_request *request, const struct member *
 
 /* ---- all members ---- */
 
-static int compare(struct train_request *request, int speaks)
+static int compare(struct train_request *request, int is_root)
 {
     struct member *members = NULL;
     struct progress *progress = NULL;
     size_t methods = 0;
     int code = members_make(request, &members, &methods);
     const size_t count = methods * request->seeds;
-    if (!speaks)
+    if (!is_root)
         request->live_port = TRAIN_NOT_LIVE;
     if (code == CLI_OK)
         code = progress_start(request, &progress);
     for (size_t i = 0; i < count && code == CLI_OK; i++)
-        code = member_run(request, &members[i], speaks, progress);
+        code = member_run(request, &members[i], is_root, progress);
     progress_end(progress);
-    if (code == CLI_OK && speaks) {
+    if (code == CLI_OK && is_root) {
         code = request->json ? print_json(request, members, count)
                              : print_table(request, members, methods);
         if (code == CLI_OK && !request->json)
@@ -237,7 +237,7 @@ static int run(int argc, char **argv)
     if (code != CLI_OK)
         return code;
     if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
-        return say_error(CLI_REFUSED, "compare: %s", fault.text);
+        return msg_error(CLI_REFUSED, "compare: %s", fault.text);
     code = train_request_complete(&request);
     progress_catch_signals(&request, launched);
     if (code == CLI_OK)

@@ -8,8 +8,8 @@
 #include "file.h"
 #include "frames.h"
 #include "machine.h"
+#include "message.h"
 #include "npy.h"
-#include "say.h"
 
 static int run(int argc, char **argv);
 
@@ -45,30 +45,30 @@ static int read_request(int argc, char **argv, struct request *request)
             request->output = optarg;
         } else if (letter == 't') {
             if (!com_parse_u64(optarg, 1, 1024, &threads)) {
-                return say_usage("decode", "--threads: '%s' is not a number from 1 to 1024",
+                return msg_usage("decode", "--threads: '%s' is not a number from 1 to 1024",
                                  optarg);
             }
             request->options.threads = (uint32_t)threads;
         } else {
-            say_note("Try 'terse decode --help'.");
+            msg_note("Try 'terse decode --help'.");
             return CLI_USAGE;
         }
     }
     if (argc - optind != 1) {
-        return say_usage("decode",
+        return msg_usage("decode",
                          argc == optind ? "a file of frames is missing" : "one file at a time");
     }
     request->input = argv[optind];
-    return !request->output ? say_usage("decode", "-o OUT.npy is missing") : CLI_OK;
+    return !request->output ? msg_usage("decode", "-o OUT.npy is missing") : CLI_OK;
 }
 
-/* The codec that a file's first frame asks for. */
+/* The codec of a file's first frame. */
 static int codec_of(const struct frames *frames, const terse_frame *first,
                     const terse_codec_options *options, terse_codec **codec)
 {
     terse_fault fault = {0};
     if (!first->layout) {
-        return say_error(CLI_REFUSED, "'%s' carries no layout, so its shape is not known",
+        return msg_error(CLI_REFUSED, "'%s' carries no layout, so its shape is not known",
                          frames->path);
     }
     terse_layout *layout;
@@ -84,7 +84,7 @@ static int codec_of(const struct frames *frames, const terse_frame *first,
     return code;
 }
 
-/* One frame per pass, all about the vector that `first` began, and nothing after them. */
+/* One frame per pass, all of the vector that `first` began, and nothing after them. */
 static int decode_passes(struct frames *frames, const terse_frame *first, terse_codec *codec,
                          float *out)
 {
@@ -96,13 +96,13 @@ static int decode_passes(struct frames *frames, const terse_frame *first, terse_
         terse_fault fault = {0};
         terse_status status = TERSE_OK;
         if (pass > 0 && frames->at == frames->len) {
-            return say_error(CLI_REFUSED, "'%s' ends after pass %u of %u", frames->path, pass - 1,
+            return msg_error(CLI_REFUSED, "'%s' ends after pass %u of %u", frames->path, pass - 1,
                              about.passes);
         }
         if (pass > 0)
             status = frames_next(frames, &frame, &start, &fault);
         if (status == TERSE_OK && (frame.pass != pass || !frames_same_vector(first, &frame))) {
-            return say_error(CLI_REFUSED,
+            return msg_error(CLI_REFUSED,
                              "'%s' is refused: offset %zu: pass %u of step %llu by worker %u, "
                              "where pass %u of step %llu by worker %u is due",
                              frames->path, start, frame.pass, (unsigned long long)frame.step,
@@ -116,8 +116,8 @@ static int decode_passes(struct frames *frames, const terse_frame *first, terse_
             return frames_refuse(frames, status, &fault);
     }
     if (frames->at != frames->len) {
-        return say_error(CLI_REFUSED,
-                         "'%s' is refused: offset %zu: something follows the vector's last frame; "
+        return msg_error(CLI_REFUSED,
+                         "'%s' is refused: offset %zu: bytes after the vector's last frame; "
                          "a file to decode holds one vector",
                          frames->path, frames->at);
     }
@@ -129,7 +129,7 @@ static int write_vector(const char *path, const terse_layout *layout, const floa
     uint64_t flat = terse_layout_count(layout);
     terse_tensor shape = {.ndim = 1, .dims = &flat};
     if (terse_layout_tensors(layout) == 1 && terse_layout_tensor(layout, 0, &shape) != TERSE_OK)
-        return say_error(CLI_MACHINE, "the layout has no tensor 0");
+        return msg_error(CLI_MACHINE, "the layout has no tensor 0");
     struct com_output output;
     int code = output_open(&output, path);
     if (code == CLI_OK)
@@ -157,7 +157,7 @@ static int decode_file(struct frames *frames, const struct request *request)
     const terse_layout *layout = terse_codec_layout(codec);
     float *values = machine_floats(terse_layout_count(layout));
     if (!values) {
-        code = say_error(CLI_MACHINE, "out of memory for %s elements",
+        code = msg_error(CLI_MACHINE, "out of memory for %s elements",
                          com_show_count(terse_layout_count(layout)).text);
     }
     if (code == CLI_OK)

@@ -10,7 +10,7 @@
 #include "common/number.h"
 #include "gradient.h"
 #include "machine.h"
-#include "say.h"
+#include "message.h"
 #include "table.h"
 
 enum { STEPS = 4 };
@@ -19,13 +19,13 @@ static int run(int argc, char **argv);
 
 const struct command cmd_demo = {
     .name = "demo",
-    .summary = "every codec on a gradient made up for it",
+    .summary = "every codec on a synthetic gradient",
     .usage = "terse demo",
     .help =
         "Makes a gradient of 6.5 million elements in eleven tensors, with layers of different\n"
-        "scale, heavy tails and a part that stays from step to step. Says four steps of it with\n"
-        "each codec, with error memory where the codec may have it, and prints what came of it.\n"
-        "Takes a few seconds and needs no files.\n",
+        "scale, heavy tails and a part that stays from step to step. Encodes and decodes four\n"
+        "steps of it with each codec, with error feedback where the codec allows it, and prints\n"
+        "bytes and errors. Takes a few seconds and needs no files.\n",
     .run = run,
 };
 
@@ -47,11 +47,11 @@ static const char *const specs[] = {
     "topk:keep=0.001,values=f16",
 };
 
-/* What one codec made of the steps. */
+/* The results of one codec. */
 struct outcome {
     size_t bytes; /* frames of one step, without the layout */
     double first_error;
-    double kept; /* of all steps together, how much was not said */
+    double kept; /* error of the sum of all steps */
     double encode_seconds;
     double decode_seconds;
     uint32_t traits;
@@ -62,9 +62,9 @@ struct demo {
     terse_layout *layout;
     size_t count;
     float *gradient[STEPS];
-    float *memory;
-    float *said;  /* in this step */
-    float *total; /* in all steps */
+    float *residual;
+    float *decoded; /* in this step */
+    float *total;   /* in all steps */
 };
 
 static void add(float *to, const float *what, size_t count)
@@ -86,8 +86,8 @@ static double distance(const float *a, const float *b, size_t count)
     return sqrt(difference / norm);
 }
 
-/* All passes of a step: from `memory` (or the gradient, without memory) to `said`. */
-static terse_status say_step(const struct demo *demo, terse_codec *codec, unsigned step,
+/* All passes of a step: from `residual` (or the gradient, without error feedback) to `decoded`. */
+static terse_status run_step(const struct demo *demo, terse_codec *codec, unsigned step,
                              unsigned char *payload, struct outcome *outcome)
 {
     terse_codec_about about;
@@ -96,20 +96,20 @@ static terse_status say_step(const struct demo *demo, terse_codec *codec, unsign
     double encoding = 0;
     double decoding = 0;
     outcome->bytes = 0;
-    memset(demo->said, 0, demo->count * sizeof(float));
+    memset(demo->decoded, 0, demo->count * sizeof(float));
     for (uint32_t pass = 0; pass < about.passes; pass++) {
         size_t cap = terse_codec_payload_bound(codec, pass);
         size_t len;
         double start = machine_seconds();
         terse_status status =
             about.traits & TERSE_CODEC_CONTRACTIVE
-                ? terse_codec_encode_take(codec, pass, &key, demo->memory, payload, cap, &len)
+                ? terse_codec_encode_take(codec, pass, &key, demo->residual, payload, cap, &len)
                 : terse_codec_encode(codec, pass, &key, demo->gradient[step], payload, cap, &len);
         encoding += machine_seconds() - start;
         if (status != TERSE_OK)
             return status;
         start = machine_seconds();
-        status = terse_codec_decode_add(codec, pass, &key, payload, len, demo->said, NULL);
+        status = terse_codec_decode_add(codec, pass, &key, payload, len, demo->decoded, NULL);
         decoding += machine_seconds() - start;
         if (status != TERSE_OK)
             return status;
@@ -122,7 +122,7 @@ static terse_status say_step(const struct demo *demo, terse_codec *codec, unsign
     return TERSE_OK;
 }
 
-static terse_status say_steps(const struct demo *demo, terse_codec *codec, struct outcome *outcome)
+static terse_status run_steps(const struct demo *demo, terse_codec *codec, struct outcome *outcome)
 {
     terse_codec_about about;
     terse_codec_describe(codec, &about);
@@ -135,20 +135,20 @@ static terse_status say_steps(const struct demo *demo, terse_codec *codec, struc
     }
     unsigned char *payload = malloc(cap);
     terse_status status = !payload ? TERSE_NO_MEMORY : TERSE_OK;
-    memset(demo->memory, 0, demo->count * sizeof(float));
+    memset(demo->residual, 0, demo->count * sizeof(float));
     memset(demo->total, 0, demo->count * sizeof(float));
     for (unsigned step = 0; step < STEPS && status == TERSE_OK; step++) {
-        add(demo->memory, demo->gradient[step], demo->count);
-        status = say_step(demo, codec, step, payload, outcome);
+        add(demo->residual, demo->gradient[step], demo->count);
+        status = run_step(demo, codec, step, payload, outcome);
         if (step == 0)
-            outcome->first_error = distance(demo->gradient[0], demo->said, demo->count);
-        add(demo->total, demo->said, demo->count);
+            outcome->first_error = distance(demo->gradient[0], demo->decoded, demo->count);
+        add(demo->total, demo->decoded, demo->count);
     }
     free(payload);
-    memset(demo->memory, 0, demo->count * sizeof(float));
+    memset(demo->residual, 0, demo->count * sizeof(float));
     for (unsigned step = 0; step < STEPS; step++)
-        add(demo->memory, demo->gradient[step], demo->count);
-    outcome->kept = distance(demo->memory, demo->total, demo->count);
+        add(demo->residual, demo->gradient[step], demo->count);
+    outcome->kept = distance(demo->residual, demo->total, demo->count);
     return status;
 }
 
@@ -158,10 +158,10 @@ static int try_codec(const struct demo *demo, const char *spec, struct outcome *
     terse_fault fault = {0};
     terse_status status = terse_codec_create(spec, demo->layout, NULL, &codec, &fault);
     if (status == TERSE_OK) {
-        status = say_steps(demo, codec, outcome);
+        status = run_steps(demo, codec, outcome);
         terse_codec_destroy(codec);
     }
-    return status == TERSE_OK ? CLI_OK : say_status(spec, status, &fault);
+    return status == TERSE_OK ? CLI_OK : msg_status(spec, status, &fault);
 }
 
 static void percent_cell(struct table *table, double share)
@@ -210,18 +210,18 @@ static int prepare(struct demo *demo)
 {
     terse_status status = gradient_layout(&demo->layout);
     if (status != TERSE_OK)
-        return say_status("layout", status, NULL);
+        return msg_status("layout", status, NULL);
     demo->count = (size_t)terse_layout_count(demo->layout);
-    float **buffers[] = {&demo->memory, &demo->said, &demo->total};
+    float **buffers[] = {&demo->residual, &demo->decoded, &demo->total};
     for (size_t i = 0; i < 3; i++) {
         *buffers[i] = machine_floats(demo->count);
         if (!*buffers[i])
-            return say_error(CLI_MACHINE, "out of memory");
+            return msg_error(CLI_MACHINE, "out of memory");
     }
     for (unsigned step = 0; step < STEPS; step++) {
         demo->gradient[step] = machine_floats(demo->count);
         if (!demo->gradient[step])
-            return say_error(CLI_MACHINE, "out of memory");
+            return msg_error(CLI_MACHINE, "out of memory");
         gradient_fill(demo->layout, step, demo->gradient[step]);
     }
     return CLI_OK;
@@ -231,8 +231,8 @@ static void clean_up(struct demo *demo)
 {
     for (unsigned step = 0; step < STEPS; step++)
         free(demo->gradient[step]);
-    free(demo->memory);
-    free(demo->said);
+    free(demo->residual);
+    free(demo->decoded);
     free(demo->total);
     terse_layout_destroy(demo->layout);
 }
@@ -240,25 +240,26 @@ static void clean_up(struct demo *demo)
 static int run(int argc, char **argv)
 {
     if (argc > 1)
-        return say_usage("demo", "'%s' is one argument too many", argv[1]);
+        return msg_usage("demo", "'%s' is one argument too many", argv[1]);
     const char *kernels;
     terse_status status = terse_kernel_set_name(&kernels, NULL);
     if (status != TERSE_OK)
-        return say_status("kernels", status, NULL);
+        return msg_status("kernels", status, NULL);
     struct demo demo = {0};
     int code = prepare(&demo);
     if (code == CLI_OK) {
-        printf("A gradient of %s elements in %u tensors, %s a step as float32. One thread, kernels "
-               "%s.\n\n",
-               com_show_count(demo.count).text, terse_layout_tensors(demo.layout),
-               com_show_bytes((double)demo.count * sizeof(float)).text, kernels);
+        printf(
+            "A gradient of %s elements in %u tensors, %s per step as float32. One thread, kernels "
+            "%s.\n\n",
+            com_show_count(demo.count).text, terse_layout_tensors(demo.layout),
+            com_show_bytes((double)demo.count * sizeof(float)).text, kernels);
         code = print_outcomes(&demo);
     }
     clean_up(&demo);
     if (code == CLI_OK) {
         printf(
-            "\nerror: |given - said| / |given|. With memory, what a step leaves unsaid is said in\n"
-            "later ones; an unbiased codec is right on average and must not have memory.\n\n"
+            "\nerror: |input - decoded| / |input|. With a residual, what a step drops is added to\n"
+            "the next; an unbiased codec is right on average and must not have a residual.\n\n"
             "Next: `terse codecs topk` (options), `terse bench codecs` (speed against memory),\n"
             "`terse encode --help` (your own vectors).\n");
     }

@@ -3,7 +3,7 @@
 
 #include "command.h"
 #include "common/names.h"
-#include "say.h"
+#include "message.h"
 
 static int run(int argc, char **argv);
 
@@ -32,18 +32,18 @@ static const char *command_name(uint32_t index)
 int command_unknown(const char *name)
 {
     const int nearest = com_names_nearest(command_name, name, strlen(name));
-    say_error(CLI_USAGE, "there is no command '%s'", name);
+    msg_error(CLI_USAGE, "no command '%s'", name);
     if (nearest != COM_NO_NAME)
-        say_note("Did you mean 'terse %s'?", command_name((uint32_t)nearest));
+        msg_note("Did you mean 'terse %s'?", command_name((uint32_t)nearest));
     else
-        say_note("Try 'terse help'.");
+        msg_note("Try 'terse help'.");
     return CLI_USAGE;
 }
 
 void command_print_help(const struct command *command)
 {
-    const char *bold = say_bold(stdout);
-    const char *plain = say_plain(stdout);
+    const char *bold = msg_bold(stdout);
+    const char *plain = msg_plain(stdout);
     printf("%sterse %s%s: %s\n\n", bold, command->name, plain, command->summary);
     printf("%sUsage%s\n  %s\n\n%s", bold, plain, command->usage, command->help);
     if (!command->options)
@@ -56,9 +56,10 @@ void command_print_help(const struct command *command)
 
 static void print_overview(void)
 {
-    const char *bold = say_bold(stdout);
-    const char *plain = say_plain(stdout);
-    printf("terse says gradients in few bytes.\n\n%sUsage%s\n  terse COMMAND [options]\n"
+    const char *bold = msg_bold(stdout);
+    const char *plain = msg_plain(stdout);
+    printf("terse compresses gradients for data-parallel training.\n\n%sUsage%s\n  terse COMMAND "
+           "[options]\n"
            "  terse COMMAND --help\n  terse --version\n\n%sCommands%s\n",
            bold, plain, bold, plain);
     for (size_t i = 0; command_table[i]; i++)
@@ -67,7 +68,7 @@ static void print_overview(void)
            "  0  done\n"
            "  1  the input was refused, or the operation failed on it\n"
            "  2  wrong usage\n"
-           "  3  the machine failed: memory, input/output, a lost worker\n"
+           "  3  the machine failed: memory, input/output, a lost worker, a damaged message\n"
            "  4  terse reproduce: a claim does not hold\n"
            "  128+n  terse train, terse compare: a second signal n ended it at once\n"
            "\nStart with `terse demo`.\n",
@@ -77,7 +78,7 @@ static void print_overview(void)
 static int run(int argc, char **argv)
 {
     if (argc > 2)
-        return say_usage("help", "one command at a time");
+        return msg_usage("help", "one command at a time");
     if (argc < 2) {
         print_overview();
         return CLI_OK;

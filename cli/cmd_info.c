@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "common/number.h"
 #include "machine.h"
-#include "say.h"
+#include "message.h"
 #include "table.h"
 
 static int run(int argc, char **argv);
@@ -76,7 +76,7 @@ static int print_json(const char *set_in_use)
             com_json_put_text(environment, variables[i], value);
     }
     com_json_put(top, "environment", environment);
-    return say_json(top);
+    return msg_json(top);
 }
 
 static int print_kernel_sets(const char *set_in_use)
@@ -140,17 +140,17 @@ static int run(int argc, char **argv)
     int as_json = 0;
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (letter != 'j') {
-            say_note("Try 'terse info --help'.");
+            msg_note("Try 'terse info --help'.");
             return CLI_USAGE;
         }
         as_json = 1;
     }
     if (optind < argc)
-        return say_usage("info", "'%s' is one argument too many", argv[optind]);
+        return msg_usage("info", "'%s' is one argument too many", argv[optind]);
     const char *set;
     terse_status status = terse_kernel_set_name(&set, NULL);
     if (status != TERSE_OK)
-        return say_status("kernels", status, NULL);
+        return msg_status("kernels", status, NULL);
     if (as_json)
         return print_json(set);
     print_machine();

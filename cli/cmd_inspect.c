@@ -9,7 +9,7 @@
 #include "frames.h"
 #include "inspect.h"
 #include "machine.h"
-#include "say.h"
+#include "message.h"
 
 static int run(int argc, char **argv);
 
@@ -17,16 +17,15 @@ const struct command cmd_inspect = {
     .name = "inspect",
     .summary = "show and check every frame of a file",
     .usage = "terse inspect FILE [--json]",
-    .help =
-        "Prints each frame's fields, its tensors and how small it is, and checks all of it:\n"
-        "header, layout, checksum, and the payload by decoding it. What breaks a rule is named\n"
-        "with its byte offset, and the exit code is 1. '-' is standard input.\n\n"
-        "Options\n"
-        "  --json   print JSON\n",
+    .help = "Prints each frame's fields, tensors and compression ratio, and checks all of it:\n"
+            "header, layout, checksum, and the payload by decoding it. A broken rule is reported\n"
+            "with its byte offset, and the exit code is 1. '-' is standard input.\n\n"
+            "Options\n"
+            "  --json   print JSON\n",
     .run = run,
 };
 
-/* Codecs of several passes carry what they heard from one frame to the next. */
+/* Codecs of several passes keep the decoded aggregate from one frame to the next. */
 struct inspection {
     struct frames frames;
     terse_codec *codec;
@@ -42,7 +41,7 @@ static int continues(const struct inspection *in, const terse_frame *frame)
            frames_same_vector(&in->last, frame);
 }
 
-/* Makes the codec for a frame, or keeps the one whose next pass it is. */
+/* Creates the codec for a frame, or keeps the one whose next pass it is. */
 static terse_status follow(struct inspection *in, struct finding *found, terse_fault *fault)
 {
     if (continues(in, &found->frame))
@@ -65,7 +64,7 @@ static terse_status check_payload(struct inspection *in, struct finding *found, 
         return status;
     in->last = *frame;
     if (frame->pass != in->passes_read) {
-        found->payload = "not checked: the pass before it is not in front of it";
+        found->payload = "not checked: the frame of the pass before it is missing";
         return TERSE_OK;
     }
     float *out = machine_floats(frame->count);
@@ -134,8 +133,8 @@ static int inspect(const char *path, int as_json)
         com_json *top = com_json_object();
         com_json_put_flag(top, "sound", code == CLI_OK);
         com_json_put(top, "frames", in.list);
-        const int said = say_json(top);
-        code = code == CLI_OK ? said : code;
+        const int printed = msg_json(top);
+        code = code == CLI_OK ? printed : code;
     }
     terse_codec_destroy(in.codec);
     frames_close(&in.frames);
@@ -148,12 +147,12 @@ static int run(int argc, char **argv)
     int as_json = 0;
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (letter != 'j') {
-            say_note("Try 'terse inspect --help'.");
+            msg_note("Try 'terse inspect --help'.");
             return CLI_USAGE;
         }
         as_json = 1;
     }
     if (argc - optind != 1)
-        return say_usage("inspect", argc == optind ? "a file is missing" : "one file at a time");
+        return msg_usage("inspect", argc == optind ? "a file is missing" : "one file at a time");
     return inspect(argv[optind], as_json);
 }

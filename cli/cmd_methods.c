@@ -7,8 +7,8 @@
 #include "command.h"
 #include "common/json.h"
 #include "common/number.h"
+#include "message.h"
 #include "method_bytes.h"
-#include "say.h"
 #include "table.h"
 
 static int run(int argc, char **argv);
@@ -48,18 +48,18 @@ struct shown {
 
 static double compression_ratio(const struct method_bytes *bytes)
 {
-    return bytes->dense / bytes->said;
+    return bytes->dense / bytes->sent;
 }
 
-/* Says what is wrong, and points at it. The faults of a composed method's codec count from where
- * that begins, so there is nothing to point at in its spec. */
+/* Prints what is wrong, and points at it. The offsets of a composed method's codec count from the
+ * start of the codec, so that they cannot be shown in the spec. */
 static int refuse(const char *spec, int composed, terse_status status, const terse_fault *fault)
 {
     char subject[256];
     snprintf(subject, sizeof subject, "method '%s'", spec);
-    int code = say_status(subject, status, fault);
+    int code = msg_status(subject, status, fault);
     if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 && fault->offset < strlen(spec))
-        say_note("  %s\n  %*s^", spec, (int)fault->offset, "");
+        msg_note("  %s\n  %*s^", spec, (int)fault->offset, "");
     return code;
 }
 
@@ -103,7 +103,7 @@ static com_json *bytes_json(const struct shown *shown)
     for (size_t i = 0; i < shown->bytes_count; i++) {
         com_json *object = com_json_object();
         com_json_put_u64(object, "workers", shown->bytes[i].workers);
-        com_json_put_real(object, "bytes_sent", shown->bytes[i].said);
+        com_json_put_real(object, "bytes_sent", shown->bytes[i].sent);
         com_json_put_real(object, "dense_bytes", shown->bytes[i].dense);
         com_json_put_real(object, "compression_ratio", compression_ratio(&shown->bytes[i]));
         com_json_append(list, object);
@@ -155,7 +155,7 @@ static void print_text(const char *label, const char *text)
     }
 }
 
-/* In words too long for a line: broken at blanks. */
+/* A text too long for a line, broken at blanks. */
 static void print_wrapped(const char *label, const char *text)
 {
     enum { WIDTH = 80 };
@@ -201,12 +201,12 @@ static int print_bytes(const struct shown *shown)
     for (size_t i = 0; i < shown->bytes_count; i++) {
         const struct method_bytes *bytes = &shown->bytes[i];
         table_cell(table, "%u", bytes->workers);
-        table_cell(table, "%s", com_show_count((uint64_t)(bytes->said + 0.5)).text);
+        table_cell(table, "%s", com_show_count((uint64_t)(bytes->sent + 0.5)).text);
         table_cell(table, "%s", com_show_count((uint64_t)(bytes->dense + 0.5)).text);
         table_cell(table, "%.4g", compression_ratio(bytes));
     }
     int code = table_print(table, 2);
-    printf("  A worker's bytes in one exchange, counted: d = %d x %d, all headers within.\n",
+    printf("  Bytes per worker in one exchange, counted: d = %d x %d, all headers included.\n",
            METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
     double every = method_spec_value(shown->complete, "every", 1);
     if (every > 1)
@@ -233,8 +233,8 @@ static void print_stages(const terse_method_about *about)
 static int print_text_of(const struct shown *shown)
 {
     const char *name = shown->index < 0 ? "composed" : shown->about.name;
-    printf("%s%s%s: %s\n\n", say_bold(stdout), name, say_plain(stdout),
-           shown->index < 0 ? "one's own, of stages" : shown->about.summary);
+    printf("%s%s%s: %s\n\n", msg_bold(stdout), name, msg_plain(stdout),
+           shown->index < 0 ? "composed of stages" : shown->about.summary);
     if (shown->index >= 0)
         print_stages(&shown->about);
     print_text("complete spec", shown->complete);
@@ -255,7 +255,7 @@ static int print_one(const struct method_sample *sample, const char *spec, int a
     struct shown shown;
     int code = look_at(sample, spec, workers_of_one, SAMPLES, &shown);
     if (code == CLI_OK && as_json)
-        code = say_json(to_json(&shown));
+        code = msg_json(to_json(&shown));
     else if (code == CLI_OK)
         code = print_text_of(&shown);
     return code;
@@ -263,7 +263,7 @@ static int print_one(const struct method_sample *sample, const char *spec, int a
 
 static void table_row(struct table *table, const struct shown *shown)
 {
-    /* what the codec and the combine are; how else they may be is on the method's own page */
+    /* the default codec and combine; the alternatives are on the method's own page */
     int codec = (int)strcspn(shown->about.codec, " ,");
     int combine = (int)strcspn(shown->about.combine, " ,;(");
     table_cell(table, "%s", shown->about.name);
@@ -295,7 +295,7 @@ static int print_all(const struct method_sample *sample, int as_json)
     if (as_json) {
         com_json *top = com_json_object();
         com_json_put(top, "methods", list);
-        return say_json(top);
+        return msg_json(top);
     }
     int code = table_print(table, 0);
     printf("\nx K=2, x K=8: compression ratio against a dense f32 exchange of 2 and 8 workers, "
@@ -312,13 +312,13 @@ static int run(int argc, char **argv)
     int as_json = 0;
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (letter != 'j') {
-            say_note("Try 'terse methods --help'.");
+            msg_note("Try 'terse methods --help'.");
             return CLI_USAGE;
         }
         as_json = 1;
     }
     if (argc - optind > 1)
-        return say_usage("methods", "one method at a time");
+        return msg_usage("methods", "one method at a time");
     struct method_sample sample;
     int code = method_sample_create(&sample);
     if (code == CLI_OK) {

@@ -8,10 +8,10 @@
 #include "command.h"
 #include "common/number.h"
 #include "file.h"
+#include "message.h"
 #include "report/chart.h"
 #include "report/report.h"
 #include "report/run.h"
-#include "say.h"
 
 static int run(int argc, char **argv);
 
@@ -22,8 +22,8 @@ const struct command cmd_report = {
              "  terse report RUN... --chart [--ascii] [--width N]",
     .help = "Each RUN is a folder with run.json and metrics.jsonl, as training writes them. The\n"
             "page is one HTML file that needs no network and no server.\n\n"
-            "What cannot be read to its end is read up to its last good line; the page and\n"
-            "standard error say so.\n\n"
+            "A damaged file is read up to its last valid line, with a note on the page and on\n"
+            "standard error.\n\n"
             "Options\n"
             "  -o, --output FILE   where the page goes; default report.html, - is standard output\n"
             "  --chart             print charts to the terminal instead\n"
@@ -73,25 +73,25 @@ static int parse_options(int argc, char **argv, struct request *request)
         case 'a': request->style.ascii = 1; break;
         case 'w':
             if (!com_parse_u64(optarg, 40, 400, &width))
-                return say_usage("report", "--width '%s' is no number of 40..400", optarg);
+                return msg_usage("report", "--width: '%s' is not a number from 40 to 400", optarg);
             break;
-        default: say_note("Try 'terse report --help'."); return CLI_USAGE;
+        default: msg_note("Try 'terse report --help'."); return CLI_USAGE;
         }
     }
     if (request->chart && request->output)
-        return say_usage("report", "--chart prints to the terminal, --output writes a page");
+        return msg_usage("report", "--chart prints to the terminal, --output writes a page");
     if (!request->chart && (request->style.ascii || width > 0))
-        return say_usage("report", "--ascii and --width are for --chart");
+        return msg_usage("report", "--ascii and --width are for --chart");
     request->style.width = width > 0 ? (unsigned)width : terminal_width();
-    return optind < argc ? CLI_OK : say_usage("report", "a run's folder is missing");
+    return optind < argc ? CLI_OK : msg_usage("report", "a run's folder is missing");
 }
 
-static void say_notes(const char *folder, const struct rep_run *read)
+static void print_notes(const char *folder, const struct rep_run *read)
 {
     if (read->about_note[0] != '\0')
-        say_note("terse: note: %s: %s", folder, read->about_note);
+        msg_note("terse: note: %s: %s", folder, read->about_note);
     if (read->metrics_note[0] != '\0')
-        say_note("terse: note: %s: %s", folder, read->metrics_note);
+        msg_note("terse: note: %s: %s", folder, read->metrics_note);
 }
 
 static int read_run(const char *folder, struct found *found)
@@ -99,17 +99,17 @@ static int read_run(const char *folder, struct found *found)
     terse_fault fault = {0};
     terse_status status = rep_run_read(folder, &found->runs[found->count], &fault);
     if (status == TERSE_OK) {
-        say_notes(folder, found->runs[found->count++]);
+        print_notes(folder, found->runs[found->count++]);
         return CLI_OK;
     }
     if (status == TERSE_NO_MEMORY)
-        return say_error(CLI_MACHINE, "out of memory reading '%s'", folder);
+        return msg_error(CLI_MACHINE, "out of memory reading '%s'", folder);
     size_t cap = strlen(folder) + sizeof fault.text + 32;
     char *note = malloc(cap);
     if (!note)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     snprintf(note, cap, "%s: %s; left out", folder, fault.text);
-    say_note("terse: note: %s", note);
+    msg_note("terse: note: %s", note);
     found->notes[found->note_count++] = note;
     return CLI_OK;
 }
@@ -121,7 +121,7 @@ static int write_page(const struct request *request, const struct found *found)
     size_t len;
     if (rep_page_make(found->runs, found->count, (const char *const *)found->notes,
                       found->note_count, &html, &len) != TERSE_OK)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     struct com_output output;
     int code = output_open(&output, path);
     code = code != CLI_OK ? code : output_write(&output, html, len);
@@ -150,7 +150,7 @@ static double last_accuracy(const struct rep_run *of)
 static int print_or_fail(char *text)
 {
     if (!text)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     fputs(text, stdout);
     free(text);
     return CLI_OK;
@@ -160,7 +160,7 @@ static int print_charts(const struct request *request, const struct found *found
 {
     struct rep_chart_point *points = calloc(found->count, sizeof *points);
     if (!points)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     int code = CLI_OK;
     for (size_t i = 0; i < found->count && code == CLI_OK; i++) {
         const struct rep_run *of = found->runs[i];
@@ -196,13 +196,13 @@ static int report(const struct request *request, char **folders, size_t count)
                           .notes = calloc(count, sizeof *found.notes)};
     if (!found.runs || !found.notes) {
         found_free(&found);
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     }
     int code = CLI_OK;
     for (size_t i = 0; i < count && code == CLI_OK; i++)
         code = read_run(folders[i], &found);
     if (code == CLI_OK && found.count == 0)
-        code = say_error(CLI_REFUSED, "no run could be read");
+        code = msg_error(CLI_REFUSED, "no run could be read");
     if (code == CLI_OK)
         code = request->chart ? print_charts(request, &found) : write_page(request, &found);
     found_free(&found);

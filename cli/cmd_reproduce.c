@@ -10,8 +10,8 @@
 #include "common/number.h"
 #include "file.h"
 #include "machine.h"
+#include "message.h"
 #include "reproduce/reproduce.h"
-#include "say.h"
 
 static int run(int argc, char **argv);
 
@@ -22,12 +22,12 @@ const struct command cmd_reproduce = {
              "                  [--out FILE.html] [--threads N] [--json]",
     .help =
         "Runs each paper's small experiments with the methods of this library, offline. Prints\n"
-        "every claim with what was measured, the bound and whether it holds, draws the curves,\n"
-        "and writes them to a page. Without a name runs all five, which takes about a minute.\n\n"
-        "Every draw is keyed by the seed: the same seed gives the same numbers. The claims are\n"
-        "statistics that hold for any seed; one that fails is an error of the library.\n\n"
+        "every claim with its measurement and bound and whether it holds, draws the curves, and\n"
+        "writes them to a page. Without a name runs all five, which takes about a minute.\n\n"
+        "All randomness depends on the seed: the same seed gives the same numbers. The claims\n"
+        "are statistics that hold for any seed; one that fails is an error of the library.\n\n"
         "Options\n"
-        "  --seed S       of every draw; default 1\n"
+        "  --seed S       seed of all randomness; default 1\n"
         "  --seeds N      run S, S+1, .. S+N-1: means, lowest and highest; a claim holds only if\n"
         "                 it holds for each of them\n"
         "  -o, --out F    the page of claims and curves (HTML with SVG, one file); default\n"
@@ -35,7 +35,7 @@ const struct command cmd_reproduce = {
         "  --threads N    default as many as there are CPUs; never changes a number\n"
         "  --json         print JSON: papers, each with claims (id, text, measured, bound, holds)\n"
         "                 and series (name: values)\n\n"
-        "Exit code 4 says that a claim does not hold.\n\n"
+        "Exit code 4: a claim does not hold.\n\n"
         "Examples\n"
         "  terse reproduce all\n"
         "  terse reproduce def regtopk --seed 7 --out none\n"
@@ -81,9 +81,9 @@ static int add_named(struct request *request, const char *word)
         return CLI_OK;
     const int nearest = com_names_nearest(rpr_paper, word, strlen(word));
     if (nearest != COM_NO_NAME)
-        return say_usage("reproduce", "no paper '%s'; did you mean '%s'?", word,
+        return msg_usage("reproduce", "no paper '%s'; did you mean '%s'?", word,
                          rpr_paper((unsigned)nearest));
-    return say_usage("reproduce", "no paper '%s': %s or all", word,
+    return msg_usage("reproduce", "no paper '%s': %s or all", word,
                      com_names_join(rpr_paper, ", ", papers, sizeof papers));
 }
 
@@ -91,7 +91,7 @@ static int read_number(const char *option, uint64_t low, uint64_t high, uint64_t
 {
     if (com_parse_u64(optarg, low, high, out))
         return CLI_OK;
-    return say_usage("reproduce", "%s: '%s' is not a number in %llu..%llu", option, optarg,
+    return msg_usage("reproduce", "%s: '%s' is not a number in %llu..%llu", option, optarg,
                      (unsigned long long)low, (unsigned long long)high);
 }
 
@@ -103,7 +103,7 @@ static int read_option(struct request *request, int letter)
     case 't': return read_number("--threads", 1, 64, &request->threads);
     case 'o': request->out = optarg; return CLI_OK;
     case 'j': request->as_json = 1; return CLI_OK;
-    default: say_note("Try 'terse reproduce --help'."); return CLI_USAGE;
+    default: msg_note("Try 'terse reproduce --help'."); return CLI_USAGE;
     }
 }
 
@@ -131,7 +131,7 @@ static int read_request(int argc, char **argv, struct request *request)
     return code;
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static com_json *claims_json(const struct rpr_result *result)
 {
@@ -214,7 +214,7 @@ static int print_json(struct rpr_result *const *results, size_t count)
         com_json_append(papers, paper);
     }
     com_json_put(top, "papers", papers);
-    return say_json(top);
+    return msg_json(top);
 }
 
 static int locale_is_utf8(void)
@@ -230,18 +230,18 @@ static int locale_is_utf8(void)
 
 static int print_text(const struct rpr_result *result)
 {
-    const char *bold = say_bold(stdout);
+    const char *bold = msg_bold(stdout);
     const int colour = bold[0] != '\0';
     const struct rpr_terminal terminal = {.unicode = locale_is_utf8(),
                                           .bold = bold,
                                           .good = colour ? "\033[32m" : "",
                                           .bad = colour ? "\033[31m" : "",
-                                          .plain = say_plain(stdout)};
+                                          .plain = msg_plain(stdout)};
     struct com_text text = {0};
     rpr_print(&text, result, &terminal);
     if (text.failed) {
         com_text_free(&text);
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     }
     fputs(text.bytes, stdout);
     fflush(stdout);
@@ -253,7 +253,7 @@ static int write_page(struct com_output *output, struct rpr_result *const *resul
 {
     struct com_text text = {0};
     rpr_page(&text, results, count);
-    int code = text.failed ? say_error(CLI_MACHINE, "out of memory") : CLI_OK;
+    int code = text.failed ? msg_error(CLI_MACHINE, "out of memory") : CLI_OK;
     if (code == CLI_OK)
         code = output_write(output, text.bytes, text.len);
     if (code == CLI_OK)
@@ -264,13 +264,13 @@ static int write_page(struct com_output *output, struct rpr_result *const *resul
     return code;
 }
 
-/* ---- all of it ---- */
+/* ---- the command ---- */
 
 static int run_paper(const struct request *request, const char *paper, struct rpr_result **out)
 {
     struct rpr_result **results = calloc(request->seeds, sizeof *results);
     if (!results)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     int code = CLI_OK;
     unsigned done = 0;
     while (done < request->seeds && code == CLI_OK) {
@@ -278,7 +278,7 @@ static int run_paper(const struct request *request, const char *paper, struct rp
         terse_status status = rpr_run(paper, request->seed + done, (unsigned)request->threads,
                                       &results[done], &fault);
         if (status != TERSE_OK) {
-            code = say_status(paper, status, &fault);
+            code = msg_status(paper, status, &fault);
             break;
         }
         done++;
@@ -341,7 +341,7 @@ static int run_papers(const struct request *request, struct com_output *page)
     return code;
 }
 
-/* The page is opened first: that it cannot be written is said before a minute has gone by. */
+/* The page is opened first, so that a failure to write it is reported at once. */
 static int run(int argc, char **argv)
 {
     struct request request;

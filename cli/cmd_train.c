@@ -3,10 +3,10 @@
 
 #include "command.h"
 #include "common/launcher.h"
+#include "message.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/run.h"
-#include "say.h"
 #include "train_progress.h"
 #include "train_request.h"
 #include "train_result.h"
@@ -25,8 +25,8 @@ const struct command cmd_train = {
     .notes =
         "\n"
         "SIGINT or SIGTERM writes a checkpoint and ends with exit code 0; a second one ends at\n"
-        "once. A loss that is not finite ends the training with 1, a lost worker or a full disk\n"
-        "with 3: the last good checkpoint stays.\n\n"
+        "once. A loss that is not finite ends the training with 1; a lost worker, a damaged\n"
+        "message or a full disk with 3. The last checkpoint stays.\n\n"
         "Examples\n"
         "  terse train --method def:ratio=64 --workers 4\n"
         "  terse train --model resnet20 --data cifar10:DIR --method regtopk:keep=0.01 \\\n"
@@ -51,16 +51,16 @@ static void draw(const struct train_request *request)
     rep_run_free(seen);
 }
 
-static void say_stop(const struct train_request *request, const struct trn_result *result)
+static void print_stop(const struct train_request *request, const struct trn_result *result)
 {
     const char *const folder = request->settings.out;
     if (result->end != TRN_END_STOPPED)
         return;
     if (folder)
-        say_note("Stopped by a signal after step %llu: terse train --resume %s goes on.",
+        msg_note("Stopped by a signal after step %llu: terse train --resume %s continues.",
                  (unsigned long long)result->steps, folder);
     else
-        say_note("Stopped by a signal after step %llu; without --out nothing was kept.",
+        msg_note("Stopped by a signal after step %llu; without --out nothing was saved.",
                  (unsigned long long)result->steps);
 }
 
@@ -70,17 +70,17 @@ static int train(struct train_request *request)
     struct trn_result result;
     terse_fault fault = {.rank = -1};
     char note[1200];
-    const int speaks = !request->settings.group || terse_group_rank(request->settings.group) == 0;
+    const int is_root = !request->settings.group || terse_group_rank(request->settings.group) == 0;
     train_request_method(request, request->settings.method, note, sizeof note);
     terse_status status = terse_method_check(request->settings.method, &fault);
     if (status != TERSE_OK)
-        return say_status(request->settings.method, status, &fault);
-    if (!speaks) {
+        return msg_status(request->settings.method, status, &fault);
+    if (!is_root) {
         request->quiet = 1;
         request->live_port = TRAIN_NOT_LIVE;
     }
     if (note[0] != '\0' && !request->quiet)
-        say_note("%s", note);
+        msg_note("%s", note);
     const int code = progress_start(request, &progress);
     if (code != CLI_OK)
         return code;
@@ -88,11 +88,11 @@ static int train(struct train_request *request)
     progress_end(progress);
     if (status != TERSE_OK)
         return train_result_failure(request, "train", status, &fault);
-    if (!speaks)
+    if (!is_root)
         return CLI_OK;
-    say_stop(request, &result);
+    print_stop(request, &result);
     if (request->verbose)
-        say_note("%s", result.exchange);
+        msg_note("%s", result.exchange);
     draw(request);
     return request->json ? train_result_json(request, &result)
                          : train_result_print(request, &result);
@@ -107,7 +107,7 @@ static int run(int argc, char **argv)
     if (code != CLI_OK)
         return code;
     if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
-        return say_error(CLI_REFUSED, "train: %s", fault.text);
+        return msg_error(CLI_REFUSED, "train: %s", fault.text);
     code = train_request_complete(&request);
     progress_catch_signals(&request, launched);
     if (code == CLI_OK)

@@ -1,4 +1,4 @@
-/* What a command of `terse` is: one row of the table in main.c, one cmd_*.c each. */
+/* A command of `terse`: one row of the table in main.c, one cmd_*.c each. */
 #ifndef CLI_COMMAND_H
 #define CLI_COMMAND_H
 
@@ -12,12 +12,12 @@ struct command {
     const char *usage;   /* lines "terse NAME ...", the first without indent */
     const char *help;    /* what it does, options, examples */
 
-    /* Where the options are rows of a table: adds their lines after `help`; `notes` follows them.
-     */
+    /* If the options are rows of a table: appends their lines to `help`; `notes` follows them. */
     void (*options)(struct com_text *out);
     const char *notes;
 
-    /* argv[0] is "terse NAME", for the messages of getopt_long. Returns an exit code (say.h). */
+    /* argv[0] is "terse NAME", for the messages of getopt_long. Returns an exit code (message.h).
+     */
     int (*run)(int argc, char **argv);
 };
 
@@ -41,7 +41,7 @@ extern const struct command *const command_table[];
 /* NULL if there is none of that name. */
 const struct command *command_find(const char *name);
 
-/* Says that `name` is no command, and which one is near; returns an exit code. */
+/* Prints that there is no command `name`, and the nearest; returns an exit code. */
 int command_unknown(const char *name);
 
 void command_print_help(const struct command *command);

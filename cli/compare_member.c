@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 
 #include "common/file.h"
+#include "message.h"
 #include "report/run.h"
-#include "say.h"
 #include "train/files/checkpoint.h"
 #include "train/loop/options.h"
 #include "train_result.h"
@@ -42,7 +42,7 @@ static int check_method(const struct train_request *request, const char *method)
     terse_fault fault = {.rank = -1};
     train_request_method(&copy, method, note, sizeof note);
     const terse_status status = terse_method_check(copy.settings.method, &fault);
-    return status == TERSE_OK ? CLI_OK : say_status(copy.settings.method, status, &fault);
+    return status == TERSE_OK ? CLI_OK : msg_status(copy.settings.method, status, &fault);
 }
 
 int members_make(const struct train_request *request, struct member **out, size_t *methods)
@@ -53,7 +53,7 @@ int members_make(const struct train_request *request, struct member **out, size_
     *out = members;
     *methods = count;
     if (!members)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     for (size_t i = 0; i < count; i++) {
         at += strspn(at, " ");
         size_t len = strcspn(at, ";");
@@ -61,7 +61,7 @@ int members_make(const struct train_request *request, struct member **out, size_
         while (len > 0 && at[len - 1] == ' ')
             len--;
         if (len == 0 || len >= sizeof members->method)
-            return say_usage("compare", "--methods: an empty or endless entry");
+            return msg_usage("compare", "--methods: an entry is empty or too long");
         for (uint64_t s = 0; s < request->seeds; s++) {
             struct member *const member = &members[i * request->seeds + s];
             (void)snprintf(member->method, sizeof member->method, "%.*s", (int)len, at);
@@ -76,7 +76,7 @@ int members_make(const struct train_request *request, struct member **out, size_
     return CLI_OK;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static void find_target(const struct rep_run *run, double target, struct outcome *out)
 {
@@ -92,7 +92,7 @@ static void find_target(const struct rep_run *run, double target, struct outcome
     }
 }
 
-/* 1: it has finished, and *out tells how. */
+/* 1: it has finished, and *out is its outcome. */
 static int read_outcome(const char *folder, double target, struct outcome *out)
 {
     struct rep_run *run = NULL;
@@ -132,7 +132,7 @@ static int has_checkpoint(const char *folder)
 
 enum next { NEXT_NOTHING, NEXT_TRAIN, NEXT_RESUME, NEXT_REFUSE };
 
-/* Does the folder hold a run with other settings? Says which one differs. */
+/* Does the folder hold a run with other settings? Prints which one differs. */
 static int is_another(const struct train_request *request, const struct member *member)
 {
     struct train_request one = *request;
@@ -146,16 +146,16 @@ static int is_another(const struct train_request *request, const struct member *
     if (path && com_json_read(path, &kept, NULL) == TERSE_OK)
         differs = trn_options_differ(&one.settings, kept, TRN_SHARED, how, sizeof how);
     if (differs)
-        (void)say_error(CLI_REFUSED,
-                        "compare: %s holds a run with another %s: it %s; another --out leaves it "
-                        "alone",
+        (void)msg_error(CLI_REFUSED,
+                        "compare: %s holds a run with another %s: it %s; choose another "
+                        "--out",
                         member->folder, differs->name, how);
     com_json_free(kept);
     free(path);
     return differs != NULL;
 }
 
-/* A folder without checkpoint or end is what a kill left of a beginning: begin again. */
+/* A folder with neither checkpoint nor end is from a run that was killed early: begin again. */
 static enum next decide(const struct train_request *request, struct member *member)
 {
     char metrics[4200];
@@ -181,38 +181,38 @@ static int train(const struct train_request *request, struct member *member, int
     train_request_method(&one, member->method, note, sizeof note);
     one.settings.seed = member->seed;
     one.settings.out = member->folder;
-    one.settings.target = 0; /* a line in the table, not an end */
+    one.settings.target = 0; /* the target is a column of the table and ends nothing */
     one.settings.resume = resume ? member->folder : NULL;
     (void)snprintf(title, sizeof title, "%s: ", member->method);
     progress_title(progress, title);
     const terse_status status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
     progress_title(progress, "");
-    if (status == TERSE_NOT_FINITE) { /* a result too; the others go on */
+    if (status == TERSE_NOT_FINITE) { /* a result too; the others continue */
         (void)train_result_failure(&one, member->method, status, &fault);
         return CLI_OK;
     }
     if (status != TERSE_OK)
         return train_result_failure(&one, member->method, status, &fault);
     if (result.end == TRN_END_STOPPED)
-        return say_error(CLI_REFUSED, "compare: stopped; the same command goes on from here");
+        return msg_error(CLI_REFUSED, "compare: stopped; the same command continues from here");
     return CLI_OK;
 }
 
-int member_run(const struct train_request *request, struct member *member, int speaks,
+int member_run(const struct train_request *request, struct member *member, int is_root,
                struct progress *progress)
 {
     terse_group *const group = request->settings.group;
     terse_fault fault;
-    int32_t next = speaks ? (int32_t)decide(request, member) : NEXT_NOTHING;
+    int32_t next = is_root ? (int32_t)decide(request, member) : NEXT_NOTHING;
     if (group && terse_group_broadcast(group, 0, &next, sizeof next, &fault) != TERSE_OK)
-        return say_error(CLI_MACHINE, "compare: %s", fault.text);
+        return msg_error(CLI_MACHINE, "compare: %s", fault.text);
     if (next == NEXT_NOTHING)
         return CLI_OK;
     if (next == NEXT_REFUSE)
         return CLI_REFUSED;
     const int code = train(request, member, next == NEXT_RESUME, progress);
-    if (code == CLI_OK && speaks &&
+    if (code == CLI_OK && is_root &&
         !read_outcome(member->folder, request->settings.target, &member->outcome))
-        return say_error(CLI_MACHINE, "compare: cannot read %s", member->folder);
+        return msg_error(CLI_MACHINE, "compare: cannot read %s", member->folder);
     return code;
 }

@@ -7,7 +7,7 @@
 #include "train_progress.h"
 #include "train_request.h"
 
-/* What a finished member came to, read from its folder. */
+/* The outcome of a finished member, read from its folder. */
 struct outcome {
     double accuracy;
     double loss;
@@ -26,12 +26,12 @@ struct member {
     struct outcome outcome;
 };
 
-/* One for every method and seed, methods apart by ';'. The caller frees *out. */
+/* One for every method and seed, methods separated by ';'. The caller frees *out. */
 int members_make(const struct train_request *request, struct member **out, size_t *methods);
 
-/* Trains unless it has finished, goes on where it stopped; fills in the outcome. Collective under
- * mpirun: rank 0 (`speaks`) decides. */
-int member_run(const struct train_request *request, struct member *member, int speaks,
+/* Trains from where it stopped, unless it has finished; fills in the outcome. Collective under
+ * mpirun: rank 0 (`is_root`) decides. */
+int member_run(const struct train_request *request, struct member *member, int is_root,
                struct progress *progress);
 
 #endif

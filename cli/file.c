@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/file.h"
-#include "say.h"
+#include "message.h"
 
 enum { MOST_TEMPS = 4, NO_SLOT = -1 };
 
@@ -50,7 +50,7 @@ static int slot_of(const char *path)
 int file_read(const char *path, unsigned char **bytes, size_t *len)
 {
     terse_fault fault = {0};
-    return say_failure(com_file_read_any(path, bytes, len, &fault), &fault);
+    return msg_failure(com_file_read_any(path, bytes, len, &fault), &fault);
 }
 
 int output_open(struct com_output *output, const char *path)
@@ -61,24 +61,24 @@ int output_open(struct com_output *output, const char *path)
         const terse_status status = com_output_open(output, path, &fault);
         if (output->temp)
             remember_temp(output->temp);
-        return say_failure(status, &fault);
+        return msg_failure(status, &fault);
     }
     if (isatty(STDOUT_FILENO))
-        return say_error(CLI_REFUSED,
+        return msg_error(CLI_REFUSED,
                          "standard output is a terminal; bytes go to a file or a pipe");
-    return say_failure(com_output_open_stdout(output, &fault), &fault);
+    return msg_failure(com_output_open_stdout(output, &fault), &fault);
 }
 
 int output_write(struct com_output *output, const void *bytes, size_t len)
 {
     terse_fault fault = {0};
-    return say_failure(com_output_write(output, bytes, len, &fault), &fault);
+    return msg_failure(com_output_write(output, bytes, len, &fault), &fault);
 }
 
 int output_finish(struct com_output *output)
 {
     terse_fault fault = {0};
-    return say_failure(com_output_finish(output, &fault), &fault);
+    return msg_failure(com_output_finish(output, &fault), &fault);
 }
 
 int output_commit(struct com_output *output)
@@ -88,7 +88,7 @@ int output_commit(struct com_output *output)
     const terse_status status = com_output_commit(output, &fault);
     if (slot != NO_SLOT && !output->temp)
         temps[slot].used = 0;
-    return say_failure(status, &fault);
+    return msg_failure(status, &fault);
 }
 
 void output_discard(struct com_output *output)

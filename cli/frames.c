@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "file.h"
-#include "say.h"
+#include "message.h"
 
 int frames_open(struct frames *frames, const char *path)
 {
@@ -12,7 +12,7 @@ int frames_open(struct frames *frames, const char *path)
     int code = file_read(path, &frames->bytes, &frames->len);
     if (code == CLI_OK && frames->len == 0) {
         frames_close(frames);
-        return say_error(CLI_REFUSED, "'%s' is empty", frames->path);
+        return msg_error(CLI_REFUSED, "'%s' is empty", frames->path);
     }
     return code;
 }
@@ -42,8 +42,8 @@ int frames_refuse(const struct frames *frames, terse_status status, const terse_
 {
     const char *rule = fault->text[0] != '\0' ? fault->text : terse_status_text(status);
     if (status == TERSE_NO_MEMORY)
-        return say_error(CLI_MACHINE, "out of memory reading '%s'", frames->path);
-    return say_error(CLI_REFUSED, "'%s' is refused: offset %llu: %s", frames->path,
+        return msg_error(CLI_MACHINE, "out of memory reading '%s'", frames->path);
+    return msg_error(CLI_REFUSED, "'%s' is refused: offset %llu: %s", frames->path,
                      (unsigned long long)fault->offset, rule);
 }
 

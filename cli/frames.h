@@ -11,10 +11,10 @@ struct frames {
     const char *path;
     unsigned char *bytes;
     size_t len;
-    size_t at; /* of the next frame */
+    size_t at; /* offset of the next frame */
 };
 
-/* Both return an exit code and say what is wrong; "-" is standard input. */
+/* Both return an exit code and print errors; "-" is standard input. */
 int frames_open(struct frames *frames, const char *path);
 void frames_close(struct frames *frames);
 
@@ -22,14 +22,14 @@ void frames_close(struct frames *frames);
 terse_status frames_next(struct frames *frames, terse_frame *frame, size_t *start,
                          terse_fault *fault);
 
-/* Says why a frame of this file was refused; returns an exit code. */
+/* Prints why a frame of this file was refused; returns an exit code. */
 int frames_refuse(const struct frames *frames, terse_status status, const terse_fault *fault);
 
 /* Decodes the payload into `out`. Faults count from the start of the file. */
 terse_status frames_decode(const struct frames *frames, const terse_frame *frame,
                            terse_codec *codec, float *out, terse_fault *fault);
 
-/* Do two frames say the same vector: same codec, layout, step, seed and worker? */
+/* Are two frames of the same vector: same codec, layout, step, seed and worker? */
 int frames_same_vector(const terse_frame *one, const terse_frame *other);
 
 #endif

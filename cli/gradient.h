@@ -1,5 +1,6 @@
-/* A made-up gradient that behaves like a real one where codecs care: layers of very different
- * scale, rows that differ, heavy tails, and a part of low rank that stays from step to step. */
+/* A synthetic gradient with the properties of a real one that matter to codecs: layers of very
+ * different scale, rows that differ, heavy tails, and a low-rank part that stays from step to step.
+ */
 #ifndef CLI_GRADIENT_H
 #define CLI_GRADIENT_H
 

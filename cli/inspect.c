@@ -4,7 +4,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "say.h"
+#include "message.h"
 #include "table.h"
 
 static const char *codec_name(uint8_t wire_id)
@@ -88,7 +88,7 @@ int inspect_print(const struct finding *found)
 {
     const terse_frame *frame = &found->frame;
     printf("%s%sframe %zu%s at offset %zu, %s bytes\n", found->number > 0 ? "\n" : "",
-           say_bold(stdout), found->number, say_plain(stdout), found->start,
+           msg_bold(stdout), found->number, msg_plain(stdout), found->start,
            com_show_count(found->len).text);
     printf("  version      %u\n", TERSE_FRAME_VERSION);
     printf("  codec        %u, %s\n", frame->codec,

@@ -1,4 +1,4 @@
-/* What `terse inspect` shows of a frame. */
+/* The output of `terse inspect` for a frame. */
 #ifndef CLI_INSPECT_H
 #define CLI_INSPECT_H
 
@@ -8,15 +8,15 @@
 
 #include "common/json.h"
 
-/* What is known of one frame beside its own fields. */
+/* One frame, and what was found beside its own fields. */
 struct finding {
     size_t number;
     size_t start;
     size_t len;
-    size_t payload_at; /* in the file */
+    size_t payload_at; /* offset in the file */
     terse_frame frame;
     terse_layout *layout; /* NULL if the frame carries none */
-    terse_codec *codec;   /* NULL if it could not be made */
+    terse_codec *codec;   /* NULL if it could not be created */
     const char *payload;  /* "sound", or why it was not checked */
 };
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "common/number.h"
-#include "say.h"
+#include "message.h"
 
 enum { CACHE_LINE = 64, CACHE_INDEXES = 8 };
 
@@ -109,6 +109,6 @@ int machine_has_room(const char *purpose, double bytes)
     uint64_t memory = machine_memory();
     if (memory == 0 || bytes <= 0.9 * (double)memory)
         return CLI_OK;
-    return say_error(CLI_MACHINE, "%s needs %s of memory; this machine has %s", purpose,
+    return msg_error(CLI_MACHINE, "%s needs %s of memory; this machine has %s", purpose,
                      com_show_bytes(bytes).text, com_show_bytes((double)memory).text);
 }

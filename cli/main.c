@@ -6,7 +6,7 @@
 #include <terse/info.h>
 
 #include "command.h"
-#include "say.h"
+#include "message.h"
 
 const struct command *const command_table[] = {
     &cmd_demo,
@@ -22,7 +22,7 @@ static int is_help(const char *word)
     return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
 }
 
-/* Every command answers --help, wherever it stands before "--". */
+/* Every command accepts --help at any position before "--". */
 static int asks_help(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
@@ -39,7 +39,7 @@ static int check_kernels(void)
     terse_status status = terse_kernel_set_name(&kernels, &fault);
     if (status == TERSE_OK)
         return CLI_OK;
-    return say_error(CLI_REFUSED, "TERSE_KERNELS: %s",
+    return msg_error(CLI_REFUSED, "TERSE_KERNELS: %s",
                      fault.text[0] != '\0' ? fault.text : terse_status_text(status));
 }
 
@@ -72,8 +72,8 @@ static int dispatch(int argc, char **argv)
         return CLI_OK;
     }
     if (word[0] == '-') {
-        say_error(CLI_USAGE, "unknown option '%s' before the command", word);
-        say_note("Try 'terse help'.");
+        msg_error(CLI_USAGE, "unknown option '%s' before the command", word);
+        msg_note("Try 'terse help'.");
         return CLI_USAGE;
     }
     const struct command *command = command_find(word);
@@ -85,8 +85,8 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
     int code = dispatch(argc, argv);
-    /* A result that did not reach its reader is no result. */
+    /* Output that could not be written is a failure. */
     if (fflush(stdout) != 0 || ferror(stdout))
-        return say_error(CLI_MACHINE, "cannot write standard output: %s", strerror(errno));
+        return msg_error(CLI_MACHINE, "cannot write standard output: %s", strerror(errno));
     return code;
 }

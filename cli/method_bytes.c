@@ -5,14 +5,14 @@
 #include <string.h>
 
 #include "machine.h"
+#include "message.h"
 #include "normal.h"
-#include "say.h"
 
 enum {
     SAMPLE_COUNT = METHOD_SAMPLE_ROWS * METHOD_SAMPLE_COLS,
     SEED = 1,
     SHIFT = 16,   /* floats from one worker's gradient to the next: a cache line */
-    STEPS = 1000, /* of the whole training, for rules that share bits out over it */
+    STEPS = 1000, /* length of the training, for bit budgets */
     LONGEST_SPEC = 4096,
 };
 
@@ -25,7 +25,7 @@ int method_sample_create(struct method_sample *sample)
     if (!sample->gradient || !sample->start || terse_layout_create(&sample->layout) != TERSE_OK ||
         terse_layout_add(sample->layout, "sample", 2, dims) != TERSE_OK) {
         method_sample_destroy(sample);
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     }
     normal_fill(sample->gradient, SAMPLE_COUNT + SHIFT * TERSE_MAX_LOCAL_WORKERS, SEED);
     normal_fill(sample->start, SAMPLE_COUNT, SEED + 1);
@@ -121,7 +121,7 @@ static terse_status step_once(const struct method_sample *sample, const char *sp
     status = terse_method_step_all(methods, gradients, reports, fault);
     for (uint32_t i = 0; i < workers; i++) {
         if (status == TERSE_OK) {
-            out->said += (double)reports[i].exchange.bytes_sent / workers;
+            out->sent += (double)reports[i].exchange.bytes_sent / workers;
             out->dense = (double)reports[i].exchange.dense_bytes;
         }
         terse_method_destroy(methods[i]);

@@ -1,4 +1,4 @@
-/* What a method really sends: one exchange of it among local workers, counted. */
+/* The bytes that a method sends, counted in one exchange of local workers. */
 #ifndef CLI_METHOD_BYTES_H
 #define CLI_METHOD_BYTES_H
 
@@ -7,35 +7,35 @@
 
 #include <terse/terse.h>
 
-/* The sample: one tensor of this shape; normal floats, on every worker others. */
+/* The sample: one tensor of this shape; normal floats, different on every worker. */
 enum { METHOD_SAMPLE_ROWS = 1000, METHOD_SAMPLE_COLS = 1000 };
 
 struct method_sample {
     terse_layout *layout;
-    float *gradient; /* worker k's begins k cache lines further on */
+    float *gradient; /* that of worker k begins k cache lines later */
     float *start;    /* weights before the step */
 };
 
-/* What a worker sends in one exchange, on average over the workers. */
+/* Bytes that a worker sends in one exchange, mean over the workers. */
 struct method_bytes {
     uint32_t workers;
-    double said;
-    double dense; /* an allreduce of f32 */
+    double sent;
+    double dense; /* the same of an all-reduce of f32 */
 };
 
-/* Exit codes (say.h), with what is wrong on standard error. */
+/* Each returns an exit code (message.h) and prints errors. */
 int method_sample_create(struct method_sample *sample);
 void method_sample_destroy(struct method_sample *sample);
 
-/* A method for the sample; its complete spec and what its exchange chose, into buffers of `cap`. */
+/* A method for the sample; its complete spec and settings are written to buffers of `cap` bytes. */
 terse_status method_sample_settle(const struct method_sample *sample, const char *spec,
                                   char *complete, char *chosen, size_t cap, terse_fault *fault);
 
-/* Of a complete spec. Local steps and dense steps before it are left out: every=1, warmup=0. */
+/* The bytes of a complete spec, without local steps and dense warm-up steps: every=1, warmup=0. */
 terse_status method_bytes_count(const struct method_sample *sample, const char *complete,
                                 uint32_t workers, struct method_bytes *out, terse_fault *fault);
 
-/* The value of `key` in a complete spec, or `otherwise` where there is none. */
+/* The value of `key` in a complete spec, or `otherwise` if there is none. */
 double method_spec_value(const char *complete, const char *key, double otherwise);
 
 /* The number of the method that a spec names in terse_method_list, or -1: composed, or unknown. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "say.h"
+#include "message.h"
 
 int npy_read(const char *path, struct npy *out)
 {
@@ -17,7 +17,7 @@ int npy_read(const char *path, struct npy *out)
     terse_fault fault = {0};
     if (!npy_parse(bytes, len, out, &data_at, &fault)) {
         free(bytes);
-        return say_error(CLI_REFUSED, "cannot read '%s' as an NPY vector: offset %llu: %s",
+        return msg_error(CLI_REFUSED, "cannot read '%s' as an NPY vector: offset %llu: %s",
                          strcmp(path, "-") == 0 ? "standard input" : path,
                          (unsigned long long)fault.offset, fault.text);
     }

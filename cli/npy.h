@@ -24,7 +24,7 @@ struct npy {
 int npy_parse(const unsigned char *bytes, size_t len, struct npy *out, size_t *data_at,
               terse_fault *fault);
 
-/* A file ("-": standard input); says what is wrong with it. Returns an exit code. */
+/* Reads a file ("-": standard input). Returns an exit code and prints errors. */
 int npy_read(const char *path, struct npy *out);
 void npy_free(struct npy *npy);
 

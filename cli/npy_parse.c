@@ -1,5 +1,5 @@
 /* The header is text: a Python dictionary with exactly the keys descr, fortran_order and shape. It
- * is read strictly, character by character; what NumPy writes is what is understood. */
+ * is read strictly, character by character; only what NumPy writes is accepted. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -174,7 +174,7 @@ static int read_entry(struct reader *r, struct npy *out, unsigned *seen)
     if (which == 3)
         return refuse(r, at, "header: unknown key '%s'", key);
     if (*seen & 1u << which)
-        return refuse(r, at, "header: '%s' stands twice", key);
+        return refuse(r, at, "header: '%s' is given twice", key);
     *seen |= 1u << which;
     if (!expect(r, ':'))
         return 0;

@@ -12,7 +12,7 @@ typedef float line_f32 __attribute__((vector_size(64), aligned(64), may_alias));
 
 enum { LINE = 16 /* floats */, LANES = 4 /* lines in flight */ };
 
-static volatile uint32_t sink; /* keeps the reads alive */
+static volatile uint32_t sink; /* so that the reads are not optimised away */
 
 static inline __attribute__((always_inline)) void read_lines(const float *values, size_t lines)
 {

@@ -1,4 +1,4 @@
-/* Passes over memory that no codec can avoid, as fast as this CPU can make them: the yardstick of
+/* Passes over memory that no codec can avoid, as fast as this CPU can make them: the reference of
  * `terse bench`. Buffers start on a cache line. */
 #ifndef CLI_PASSES_H
 #define CLI_PASSES_H
@@ -10,10 +10,10 @@ void pass_read(float *values, size_t count, unsigned threads);   /* R */
 void pass_write(float *values, size_t count, unsigned threads);  /* W */
 void pass_update(float *values, size_t count, unsigned threads); /* RW: x[i] += c */
 
-/* What a block costs: copied out and zeroed where it was. */
+/* The cost of a block: it is copied out and zeroed. */
 void pass_move(float *from, float *to, size_t count);
 
-/* What a sparse payload costs at least: to[index[i]] += value[i]. */
+/* The least cost of a sparse payload: to[index[i]] += value[i]. */
 void pass_scatter(float *to, const uint32_t *index, const float *value, size_t count);
 
 #endif

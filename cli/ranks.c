@@ -16,7 +16,7 @@ static struct {
     stop_fn *stop;
 } mpi;
 
-/* Where a library of this name may lie: beside the command (a build folder), or in the lib folder
+/* Where a library of this name may be: beside the command (a build folder), or in the lib folder
  * next to its bin. */
 static void *open_beside(const char *name)
 {
@@ -38,7 +38,7 @@ static void *open_beside(const char *name)
     return NULL;
 }
 
-/* dlsym hands out functions as objects; POSIX says they are of one size. */
+/* dlsym returns functions as object pointers; POSIX guarantees the same size. */
 static void find(void *library, const char *name, void *out, size_t size)
 {
     void *const symbol = dlsym(library, name);
@@ -54,7 +54,7 @@ terse_status ranks_start(terse_group **out, terse_fault *fault)
         library = dlopen(TERSE_MPI_LIBRARY_NAME, RTLD_NOW | RTLD_GLOBAL);
     if (!library) {
         (void)snprintf(fault->text, sizeof fault->text,
-                       "this was started by mpirun, but %s cannot be loaded: %.100s",
+                       "started by mpirun, but %s cannot be loaded: %.100s",
                        given ? given : TERSE_MPI_LIBRARY_NAME, dlerror());
         return TERSE_UNSUPPORTED;
     }
@@ -62,7 +62,8 @@ terse_status ranks_start(terse_group **out, terse_fault *fault)
     find(library, "terse_group_mpi_world", &mpi.handle, sizeof mpi.handle);
     find(library, "terse_mpi_stop", &mpi.stop, sizeof mpi.stop);
     if (!mpi.start || !mpi.handle || !mpi.stop) {
-        (void)snprintf(fault->text, sizeof fault->text, "libterse-mpi is of another version");
+        (void)snprintf(fault->text, sizeof fault->text,
+                       "libterse-mpi is of another version: install both of the same version");
         return TERSE_UNSUPPORTED;
     }
     const terse_status status = mpi.start(fault);

@@ -10,7 +10,7 @@ struct table {
     char **cells;
     size_t count;
     size_t cap;
-    int failed; /* a cell was lost for want of memory */
+    int failed; /* a cell was lost for lack of memory */
 };
 
 struct table *table_create(const char *columns)
@@ -103,14 +103,14 @@ int table_print(struct table *table, int indent)
         free(widths);
         if (table)
             destroy(table);
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     }
     for (size_t c = 0; c < table->width; c++)
         widths[c] = widest(table, c);
     for (size_t i = 0; i + table->width <= table->count; i += table->width) {
-        fputs(i == 0 ? say_bold(stdout) : "", stdout);
+        fputs(i == 0 ? msg_bold(stdout) : "", stdout);
         print_row(table, (const char *const *)&table->cells[i], widths, indent);
-        fputs(i == 0 ? say_plain(stdout) : "", stdout);
+        fputs(i == 0 ? msg_plain(stdout) : "", stdout);
     }
     free(widths);
     destroy(table);

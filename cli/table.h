@@ -2,7 +2,7 @@
 #ifndef CLI_TABLE_H
 #define CLI_TABLE_H
 
-#include "say.h"
+#include "message.h"
 
 struct table;
 
@@ -10,9 +10,9 @@ struct table;
 struct table *table_create(const char *columns);
 
 /* The next cell, row by row; the first row is the heading. */
-SAY_FORMAT(2, 3) void table_cell(struct table *table, const char *format, ...);
+MSG_FORMAT(2, 3) void table_cell(struct table *table, const char *format, ...);
 
-/* Prints and frees; returns an exit code. `indent` spaces stand before each line. */
+/* Prints and frees; returns an exit code. Each line begins with `indent` spaces. */
 int table_print(struct table *table, int indent);
 
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/number.h"
-#include "say.h"
+#include "message.h"
 
 /* "64x3x7x7" -> 4; 0 if it is anything else. */
 static uint32_t read_dims(const char *text, uint64_t dims[TERSE_MAX_DIMS])
@@ -29,7 +29,7 @@ int tensors_add(struct tensors *tensors, const char *text)
     const char *equals = strrchr(text, '=');
     uint32_t ndim = !equals ? 0 : read_dims(equals + 1, dims);
     if (ndim == 0 || (size_t)(equals - text) >= sizeof name) {
-        return say_usage("encode", "--tensor: '%s' is not NAME=D1xD2x..., e.g. conv1=64x3x7x7",
+        return msg_usage("encode", "--tensor: '%s' is not NAME=D1xD2x..., e.g. conv1=64x3x7x7",
                          text);
     }
     memcpy(name, text, (size_t)(equals - text));
@@ -40,16 +40,16 @@ int tensors_add(struct tensors *tensors, const char *text)
     if (status == TERSE_OK)
         status = terse_layout_add(tensors->layout, name, ndim, dims);
     if (status == TERSE_BAD_ARGUMENT) {
-        return say_usage("encode", "--tensor: '%s' is over a limit (name, dimensions or size)",
+        return msg_usage("encode", "--tensor: '%s' is over a limit (name, dimensions or size)",
                          text);
     }
-    return status == TERSE_OK ? CLI_OK : say_status("--tensor", status, NULL);
+    return status == TERSE_OK ? CLI_OK : msg_status("--tensor", status, NULL);
 }
 
 int tensors_name(struct tensors *tensors, const char *name)
 {
     if (strlen(name) > TERSE_MAX_NAME)
-        return say_usage("encode", "--name: longer than %u bytes", TERSE_MAX_NAME);
+        return msg_usage("encode", "--name: longer than %u bytes", TERSE_MAX_NAME);
     tensors->name = name;
     return CLI_OK;
 }
@@ -57,13 +57,13 @@ int tensors_name(struct tensors *tensors, const char *name)
 int tensors_layout(struct tensors *tensors, uint32_t ndim, const uint64_t *dims, terse_layout **out)
 {
     if (tensors->layout && tensors->name)
-        return say_usage("encode", "--name goes without --tensor, which names by itself");
+        return msg_usage("encode", "--name and --tensor exclude each other: --tensor has a name");
     if (tensors->layout) {
         uint64_t count = 1;
         for (uint32_t i = 0; i < ndim; i++)
             count *= dims[i];
         if (terse_layout_count(tensors->layout) != count) {
-            return say_error(CLI_REFUSED, "the tensors hold %s elements, the input %s",
+            return msg_error(CLI_REFUSED, "the tensors hold %s elements, the input %s",
                              com_show_count(terse_layout_count(tensors->layout)).text,
                              com_show_count(count).text);
         }
@@ -75,11 +75,11 @@ int tensors_layout(struct tensors *tensors, uint32_t ndim, const uint64_t *dims,
     terse_layout *layout;
     terse_status status = terse_layout_create(&layout);
     if (status != TERSE_OK)
-        return say_status("layout", status, NULL);
+        return msg_status("layout", status, NULL);
     status = terse_layout_add(layout, name, ndim, dims);
     if (status != TERSE_OK) {
         terse_layout_destroy(layout);
-        return say_error(CLI_REFUSED,
+        return msg_error(CLI_REFUSED,
                          "the input's shape or name is over a limit: a tensor has at "
                          "most %s elements and no control characters in its name",
                          com_show_count(TERSE_MAX_TENSOR_COUNT).text);

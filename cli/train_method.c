@@ -37,7 +37,7 @@ static void add_entry(char *spec, size_t cap, const char *entry)
 }
 
 /* Learning rates with which the methods train the networks here, where the method's own default is
- * the paper's for another problem: docs/results.md tells how they were chosen. */
+ * the paper's for another problem: see docs/results.md for how they were chosen. */
 static const char *habit_of(const char *spec)
 {
     static const struct {

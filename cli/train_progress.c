@@ -10,8 +10,8 @@
 
 #include "common/json.h"
 #include "common/number.h"
+#include "message.h"
 #include "report/live.h"
-#include "say.h"
 
 #define REDRAW 0.2 /* seconds between changes of the line */
 
@@ -21,7 +21,7 @@ struct progress {
     const char *title;
     struct rep_live *live;
     int line; /* 1: one line that changes */
-    int open; /* something stands on it */
+    int open; /* the line is not empty */
     double drawn;
     double accuracy; /* of the last evaluation; < 0: none */
     double test_loss;
@@ -32,7 +32,8 @@ struct progress {
 static volatile sig_atomic_t stop;
 static char stop_text[400];
 
-/* The first asks the loop to end, the second ends. write and _exit are safe in a handler. */
+/* The first signal asks the loop to end, the second ends the process. write and _exit are safe in a
+ * handler. */
 static void handle(int number)
 {
     if (stop_text[0] != '\0' && !stop)
@@ -48,9 +49,8 @@ void progress_catch_signals(const struct train_request *request, int under_mpi)
     const char *const out = request->settings.out;
     if (under_mpi && out)
         (void)snprintf(stop_text, sizeof stop_text,
-                       "\nterse train: told to stop by its launcher (a worker was lost, or "
-                       "somebody ended the job); --resume %.200s continues from the last "
-                       "checkpoint\n",
+                       "\nterse train: stopped by the launcher: a worker was lost, or the job was "
+                       "ended; --resume %.200s continues from the last checkpoint\n",
                        out);
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
@@ -83,7 +83,7 @@ static void draw_step(struct progress *progress, const com_json *line)
     const struct trn_settings *const settings = &progress->request->settings;
     const double step = number(line, "step");
     const double seconds = number(line, "seconds");
-    const double said = number(line, "bytes_sent");
+    const double sent = number(line, "bytes_sent");
     const double dense = number(line, "dense_bytes");
     const double examples = step * settings->batch * settings->accumulate * settings->workers;
     if (!progress->line || now() - progress->drawn < REDRAW)
@@ -96,9 +96,9 @@ static void draw_step(struct progress *progress, const com_json *line)
     if (seconds > 0)
         used += (size_t)snprintf(text + used, sizeof text - used, "  %.0f examples/s",
                                  examples / seconds);
-    if (said > 0)
-        (void)snprintf(text + used, sizeof text - used, "  %s a step, compression ratio %.1f",
-                       com_show_bytes(said).text, dense / said);
+    if (sent > 0)
+        (void)snprintf(text + used, sizeof text - used, "  %s per step, compression ratio %.1f",
+                       com_show_bytes(sent).text, dense / sent);
     struct winsize size;
     const int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 80;
     (void)fprintf(stderr, "\r\033[K%.*s", width - 1, text);
@@ -129,7 +129,7 @@ static void draw_evaluation(struct progress *progress, const com_json *line)
     (void)fprintf(stderr, "  %.1f s\n", number(line, "seconds"));
 }
 
-/* ---- what the loop tells ---- */
+/* ---- callbacks of the loop ---- */
 
 static void on_line(void *context, const com_json *line)
 {
@@ -150,7 +150,7 @@ static void on_note(void *context, const char *text)
 {
     struct progress *const progress = context;
     clear_line(progress);
-    say_note("%s%s", progress->title, text);
+    msg_note("%s%s", progress->title, text);
 }
 
 static int start_live(struct progress *progress)
@@ -161,8 +161,8 @@ static int start_live(struct progress *progress)
         return CLI_OK;
     if (rep_live_start(request->live_host, (uint16_t)request->live_port, &progress->live, &fault) !=
         TERSE_OK)
-        return say_error(CLI_REFUSED, "--live: %s", fault.text);
-    say_note("live page: %s", rep_live_address(progress->live));
+        return msg_error(CLI_REFUSED, "--live: %s", fault.text);
+    msg_note("live page: %s", rep_live_address(progress->live));
     return CLI_OK;
 }
 
@@ -170,7 +170,7 @@ int progress_start(const struct train_request *request, struct progress **out)
 {
     struct progress *const progress = calloc(1, sizeof *progress);
     if (!progress)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     *progress = (struct progress){.request = request, .title = "", .accuracy = -1};
     progress->watch = (struct trn_watch){progress, on_note, on_line, &stop};
     progress->line = isatty(STDERR_FILENO) && !request->quiet;

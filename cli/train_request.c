@@ -4,13 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "say.h"
+#include "message.h"
 #include "train/loop/options.h"
 
 #define BOTH (TRN_OF_TRAIN | TRN_OF_COMPARE)
 #define AT(member) .offset = offsetof(struct train_request, member)
 
-/* What the commands have beside the settings of a training: before them in the help, ... */
+/* Options of the commands beside the settings of a training: before them in the help, ... */
 static const struct com_option first_options[] = {
     {.name = "methods",
      .kind = COM_OPTION_TEXT,
@@ -65,7 +65,7 @@ static const struct com_option last_options[] = {
     {.name = "verbose",
      .letter = 'v',
      .kind = COM_OPTION_FLAG,
-     .help = "also what the exchange chose",
+     .help = "also print the codec, combine and feedback chosen",
      .elsewhere = "--verbose is for terse train",
      .flags = TRN_OF_TRAIN,
      AT(verbose)},
@@ -141,12 +141,12 @@ static int take(const struct com_option *option, unsigned command, struct train_
     const int setting = setting_of(option);
     terse_fault fault = {0};
     if (!(option->flags & command) && option->elsewhere)
-        return say_usage(name, "%s", option->elsewhere);
+        return msg_usage(name, "%s", option->elsewhere);
     if (!(option->flags & command))
-        return say_usage(name, "there is no option --%s", option->name);
+        return msg_usage(name, "no option --%s", option->name);
     void *const values = setting >= 0 ? (void *)&out->settings : (void *)out;
     if (com_option_set(option, optarg, values, &fault) != TERSE_OK)
-        return say_usage(name, "%s", fault.text);
+        return msg_usage(name, "%s", fault.text);
     if (setting >= 0)
         out->given |= (uint64_t)1 << setting;
     return CLI_OK;
@@ -173,7 +173,7 @@ static int read_options(int argc, char **argv, unsigned command, struct train_re
                 (rows.row[i]->letter && value == rows.row[i]->letter))
                 row = rows.row[i];
         if (!row) {
-            say_note("Try 'terse %s --help'.", command == TRN_OF_COMPARE ? "compare" : "train");
+            msg_note("Try 'terse %s --help'.", command == TRN_OF_COMPARE ? "compare" : "train");
             return CLI_USAGE;
         }
         const int code = take(row, command, out);
@@ -204,14 +204,14 @@ int train_request_read(int argc, char **argv, int compare, struct train_request 
     if (code != CLI_OK)
         return code;
     if (optind < argc)
-        return say_usage(command, "unexpected '%s'", argv[optind]);
+        return msg_usage(command, "unexpected '%s'", argv[optind]);
     if (settings->epochs && settings->steps)
-        return say_usage(command, "--epochs or --steps, not both");
+        return msg_usage(command, "--epochs or --steps, not both");
     if (compare && !out->methods)
-        return say_usage(command, "--methods \"dense;signum;...\" is missing");
+        return msg_usage(command, "--methods \"dense;signum;...\" is missing");
     if (!compare && settings->checkpoint_every && !settings->out && !settings->resume)
-        return say_usage(
-            command, "--checkpoint-every %llu: there is no folder for checkpoints; add --out DIR",
+        return msg_usage(
+            command, "--checkpoint-every %llu: no folder for checkpoints is given; add --out DIR",
             (unsigned long long)settings->checkpoint_every);
     settings->command = out->command;
     return CLI_OK;

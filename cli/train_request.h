@@ -1,4 +1,4 @@
-/* What `terse train` and `terse compare` are asked for on the command line. */
+/* The command line of `terse train` and `terse compare`. */
 #ifndef CLI_TRAIN_REQUEST_H
 #define CLI_TRAIN_REQUEST_H
 
@@ -10,7 +10,7 @@
 struct train_request {
     struct trn_settings settings; /* its method as given, until train_request_method completes it */
     uint64_t given;               /* a bit for every row of trn_options that was typed */
-    com_json *kept;               /* run.json of the run that goes on, or NULL */
+    com_json *kept;               /* run.json of the run that is resumed, or NULL */
     int json;
     int quiet;
     int verbose;
@@ -28,17 +28,17 @@ struct train_request {
 void train_request_help(struct com_text *out);
 void compare_request_help(struct com_text *out);
 
-/* Reads the options. Returns an exit code; CLI_OK: go on. `compare` says which of the two commands
- * asks. */
+/* Reads the options. Returns an exit code. `compare`: 1 for `terse compare`, 0 for `terse train`.
+ */
 int train_request_read(int argc, char **argv, int compare, struct train_request *out);
 
-/* What was not said: from the run that --resume names, else the defaults. Collective where there is
- * a group. Returns an exit code. */
+/* Fills in the options that were not typed: from the run that --resume names, else the defaults.
+ * Collective if there is a group. Returns an exit code. */
 int train_request_complete(struct train_request *request);
 void train_request_free(struct train_request *request);
 
-/* The method's complete spec: what was given, --lr, and what training adds. `note` tells what was
- * added, or is "". `method` may not be the request's own spec. */
+/* The method's complete spec: the one given, --lr, and what training adds. `note` is the spec if
+ * something was added, else "". `method` must not be the request's own spec. */
 void train_request_method(struct train_request *request, const char *method, char *note,
                           size_t note_cap);
 

@@ -6,7 +6,7 @@
 
 #include "common/json.h"
 #include "common/number.h"
-#include "say.h"
+#include "message.h"
 #include "table.h"
 #include "train/files/checkpoint.h"
 
@@ -21,7 +21,7 @@ int train_result_print(const struct train_request *request, const struct trn_res
 {
     struct table *const table = table_create("lr");
     if (!table)
-        return say_error(CLI_MACHINE, "out of memory");
+        return msg_error(CLI_MACHINE, "out of memory");
     table_cell(table, "%s on %s", request->settings.model, request->settings.data);
     table_cell(table, "%s", ends[result->end]);
     table_cell(table, "method");
@@ -36,7 +36,7 @@ int train_result_print(const struct train_request *request, const struct trn_res
         table_cell(table, "test accuracy");
         table_cell(table, "%.2f %%", 100 * result->accuracy);
     }
-    table_cell(table, "bytes a step and worker");
+    table_cell(table, "bytes per worker per step");
     table_cell(table, "%s", com_show_bytes(per_step(result->bytes_sent, result->steps)).text);
     if (result->bytes_sent) {
         table_cell(table, "compression ratio");
@@ -87,7 +87,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
 
 int train_result_json(const struct train_request *request, const struct trn_result *result)
 {
-    return say_json(train_result_object(request, result));
+    return msg_json(train_result_object(request, result));
 }
 
 /* ---- failures ---- */
@@ -98,18 +98,19 @@ static int code_of(terse_status status)
     case TERSE_BAD_SPEC: return CLI_USAGE;
     case TERSE_NO_MEMORY:
     case TERSE_TIMEOUT:
-    case TERSE_PEER_LOST: return CLI_MACHINE; /* a disk, too */
+    case TERSE_BAD_CHECKSUM:
+    case TERSE_PEER_LOST: return CLI_MACHINE; /* a full disk too */
     default: return CLI_REFUSED;
     }
 }
 
-static void say_where_to_go_on(const char *folder)
+static void print_how_to_resume(const char *folder)
 {
     struct trn_checkpoint *checkpoint = NULL;
     char *path = NULL;
     char *notes = NULL;
     if (trn_checkpoint_latest(folder, &checkpoint, &path, &notes, NULL) == TERSE_OK)
-        say_note("The last checkpoint is %s: --resume %s continues from it.", path, folder);
+        msg_note("The last checkpoint is %s: --resume %s continues from it.", path, folder);
     trn_checkpoint_free(checkpoint);
     free(path);
     free(notes);
@@ -123,10 +124,10 @@ int train_result_failure(const struct train_request *request, const char *subjec
     const int code = code_of(status);
     const uint32_t rank = settings->group ? terse_group_rank(settings->group) : 0;
     if (settings->group)
-        (void)say_error(code, "rank %u: %s: %s", rank, subject, text);
+        (void)msg_error(code, "rank %u: %s: %s", rank, subject, text);
     else
-        (void)say_error(code, "%s: %s", subject, text);
+        (void)msg_error(code, "%s: %s", subject, text);
     if (settings->out && rank == 0 && (status == TERSE_NOT_FINITE || code == CLI_MACHINE))
-        say_where_to_go_on(settings->out);
+        print_how_to_resume(settings->out);
     return code;
 }

@@ -8,11 +8,11 @@
 int train_result_print(const struct train_request *request, const struct trn_result *result);
 int train_result_json(const struct train_request *request, const struct trn_result *result);
 
-/* Why it failed, on standard error, and where it can go on; returns an exit code. */
+/* Prints why it failed and how to resume it; returns an exit code. */
 int train_result_failure(const struct train_request *request, const char *subject,
                          terse_status status, const terse_fault *fault);
 
-/* One object with everything a program may want to know. */
+/* The result as one object, for programs. */
 com_json *train_result_object(const struct train_request *request, const struct trn_result *result);
 
 #endif

@@ -1,4 +1,4 @@
-/* An axis of a chart: the values between which it runs, where a value lies on it, and its marks. */
+/* An axis of a chart: its range, the position of a value on it, and its marks. */
 #ifndef COM_AXIS_H
 #define COM_AXIS_H
 
@@ -10,19 +10,20 @@ struct com_axis {
     int log;
 };
 
-/* An axis of nothing; logarithmic if asked, and if all that is shown is positive. */
+/* An empty axis; logarithmic if asked for and if all values shown are positive. */
 struct com_axis com_axis_empty(int log);
 
-/* Takes a value in. What is not finite, or not positive on a logarithmic axis, is not shown. */
+/* Widens the range to a value. Values that are not finite, or not positive on a logarithmic axis,
+ * are not shown. */
 void com_axis_include(struct com_axis *axis, double value);
 
-/* Call it last: widens an axis that is a point; one of nothing runs from 0 to 1. */
+/* Call it last: it widens a range of one value; an empty axis gets the range 0 to 1. */
 void com_axis_settle(struct com_axis *axis);
 
-/* Where a value lies, from 0 to 1; NaN where it cannot be shown. */
+/* The position of a value, from 0 to 1; NaN if it cannot be shown. */
 double com_axis_place(const struct com_axis *axis, double value);
 
-/* Marks, at most `most`, in rising order; returns how many. */
+/* Writes at most `most` marks in ascending order; returns their number. */
 size_t com_axis_ticks(const struct com_axis *axis, double *out, size_t most);
 
 #endif

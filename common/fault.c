@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_PATH = 100 }; /* of a path in a message: the end says more than the beginning */
+enum { MOST_PATH = 100 }; /* bytes of a path in a message: its end, which identifies the file */
 
 static const char *tail(const char *file, const char **dots)
 {

@@ -1,11 +1,11 @@
-/* How programs tell a failure: a terse_status and one line in a terse_fault.
+/* Failures of programs: a terse_status and one line in a terse_fault.
  *
  * Files have their own names for four statuses, so that callers can choose an exit code:
- *   TERSE_BAD_SPEC   the name of something (data, shard) cannot be read: fix the command
- *   COM_NO_FILE      a file is not there, or may not be read or written: the path is the mistake
+ *   TERSE_BAD_SPEC   a name (data, shard) cannot be read: the command is wrong
+ *   COM_NO_FILE      a file does not exist, or may not be read or written: the path is wrong
  *   COM_BAD_DISK     reading or writing failed, the disk is full: the machine is at fault
- *   COM_BAD_FILE     a file is not what it claims to be: "FILE: byte N: reason", and fault.offset
- * beside TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM, TERSE_MISMATCH and TERSE_NO_MEMORY as they are. */
+ *   COM_BAD_FILE     a file is malformed: "FILE: byte N: reason", and fault.offset
+ * TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM, TERSE_MISMATCH and TERSE_NO_MEMORY keep their meaning. */
 #ifndef COM_FAULT_H
 #define COM_FAULT_H
 
@@ -25,7 +25,7 @@ __attribute__((format(printf, 4, 5))) void com_note_at(terse_fault *fault, const
 
 /* "cannot WHAT 'FILE': strerror(number)" */
 void com_note_errno(terse_fault *fault, const char *what, const char *file, int number);
-/* COM_NO_FILE where the path is the mistake, else COM_BAD_DISK. */
+/* COM_NO_FILE if the path is wrong, else COM_BAD_DISK. */
 terse_status com_errno_status(int number);
 
 /* return com_fail(fault, TERSE_BAD_SPEC, "no data named '%s'", name); */

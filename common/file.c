@@ -18,7 +18,7 @@ int com_file_exists(const char *path)
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* One byte more than a regular file holds, so that its end is seen without growing. */
+/* One byte more than the size of a regular file, so that its end is found without growing. */
 static size_t first_cap(int fd)
 {
     struct stat about;
@@ -74,7 +74,8 @@ static terse_status read_regular(int fd, const char *path, uint8_t **bytes, size
 
 terse_status com_file_read(const char *path, uint8_t **bytes, size_t *len, terse_fault *fault)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hold us up */
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     if (fd < 0)
         return com_fail_errno(fault, "open", path, errno);
     const terse_status status = read_regular(fd, path, bytes, len, fault);

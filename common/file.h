@@ -1,4 +1,4 @@
-/* Whole files in, whole files out; folders and paths. */
+/* Reading and writing whole files; folders and paths. */
 #ifndef COM_FILE_H
 #define COM_FILE_H
 
@@ -7,11 +7,11 @@
 
 #include "common/fault.h"
 
-/* Reads a regular file to its end; the caller frees *bytes (never NULL on success), which have room
- * for one byte more. */
+/* Reads a regular file to its end; the caller frees *bytes (never NULL on success), a buffer of at
+ * least *len + 1 bytes. */
 TERSE_CHECK terse_status com_file_read(const char *path, uint8_t **bytes, size_t *len,
                                        terse_fault *fault);
-/* The same for whatever can be read to an end: "-" is standard input, pipes and devices too. */
+/* The same for pipes and devices too; "-" is standard input. */
 TERSE_CHECK terse_status com_file_read_any(const char *path, uint8_t **bytes, size_t *len,
                                            terse_fault *fault);
 int com_file_exists(const char *path); /* as a regular file */
@@ -20,7 +20,7 @@ int com_file_exists(const char *path); /* as a regular file */
 TERSE_CHECK terse_status com_file_write(const char *path, const void *bytes, size_t len,
                                         terse_fault *fault);
 
-/* Makes a folder and those above it; one that is there is fine. */
+/* Creates a folder and those above it; one that exists is fine. */
 TERSE_CHECK terse_status com_folder_make(const char *path, terse_fault *fault);
 
 /* "FOLDER/NAME"; the caller frees it. NULL: no memory. */

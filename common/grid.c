@@ -80,8 +80,8 @@ unsigned com_grid_dots_down(const struct com_grid *grid, unsigned cells)
 
 void com_grid_dot(struct com_grid *grid, int x, int y, unsigned dot_x, unsigned dot_y)
 {
-    /* Unicode numbers the dots of a cell down the left column, then the right; the fourth row came
-     * later. */
+    /* Unicode numbers the dots of a cell down the left column, then the right; the fourth row has
+     * the last two numbers. */
     static const unsigned char bits[4][2] = {
         {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     if (grid->ascii) {

@@ -10,13 +10,14 @@ struct com_grid {
     unsigned width;
     unsigned height;
     int ascii;
-    uint32_t *cells; /* code points; 0 is blank */
+    uint32_t *cells; /* code points; 0: blank */
 };
 
 int com_grid_make(struct com_grid *grid, unsigned width, unsigned height,
                   int ascii); /* 0: memory */
 
-/* What would stand outside is cut off. Control characters become '?': names come from files. */
+/* Writes a text; what is outside of the sheet is cut off. Control characters become '?', since
+ * names come from files. */
 void com_grid_words(struct com_grid *grid, int x, int y, const char *words);
 void com_grid_put(struct com_grid *grid, int x, int y, uint32_t code);
 

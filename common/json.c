@@ -1,6 +1,6 @@
-/* The one place that knows cJSON. `struct com_json` is its cJSON under another name.
+/* The only file that uses cJSON. `struct com_json` is its cJSON under another name.
  * An object that could not take a value becomes invalid, and an invalid item cannot be printed:
- * that is how a lack of memory is remembered. */
+ * in this way a lack of memory is remembered. */
 #include "common/json.h"
 
 #include <errno.h>
@@ -65,7 +65,7 @@ static cJSON *real(double value)
     return isfinite(value) ? cJSON_CreateNumber(value) : cJSON_CreateNull();
 }
 
-/* cJSON's numbers are doubles, which hold 53 bits: the digits go in as they are. */
+/* cJSON's numbers are doubles, which hold 53 bits: the digits are stored as text. */
 static cJSON *exact(uint64_t value)
 {
     char digits[24];
@@ -171,7 +171,7 @@ static int compare_keys(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The first key that an object has twice, NULL if none; *no_memory when it could not look. */
+/* The first key that an object has twice, NULL if none; *no_memory: the check ran out of memory. */
 static const char *twice(const cJSON *object, int *no_memory)
 {
     const size_t count = (size_t)cJSON_GetArraySize(object);
@@ -201,7 +201,7 @@ static terse_status check_keys(const char *name, const cJSON *item, terse_fault 
         if (no_memory)
             return com_fail(fault, TERSE_NO_MEMORY, "no memory to read JSON");
         if (key)
-            return com_refuse(fault, COM_BAD_FILE, name, 0, "JSON: the key '%.40s' stands twice",
+            return com_refuse(fault, COM_BAD_FILE, name, 0, "JSON: the key '%.40s' is given twice",
                               key);
     }
     cJSON_ArrayForEach(child, item)
@@ -227,16 +227,16 @@ terse_status com_json_parse(const char *name, const void *bytes, size_t len, com
     const char *text = bytes;
     const char *end = text;
     if (len == 0)
-        return com_refuse(fault, COM_BAD_FILE, name, 0, "no JSON: empty");
+        return com_refuse(fault, COM_BAD_FILE, name, 0, "not JSON: empty");
     if (memchr(bytes, 0, len))
-        return com_refuse(fault, COM_BAD_FILE, name, 0, "no JSON: holds a zero byte");
+        return com_refuse(fault, COM_BAD_FILE, name, 0, "not JSON: it has a zero byte");
     cJSON *json = cJSON_ParseWithLengthOpts(text, len, &end, 0);
     if (!json)
-        return com_refuse(fault, COM_BAD_FILE, name, (uint64_t)(end - text), "not sound JSON");
+        return com_refuse(fault, COM_BAD_FILE, name, (uint64_t)(end - text), "not valid JSON");
     terse_status status = check_keys(name, json, fault);
     if (status == TERSE_OK && !is_space(end, text + len))
         status = com_refuse(fault, COM_BAD_FILE, name, (uint64_t)(end - text),
-                            "something follows the JSON value");
+                            "bytes after the JSON value");
     if (status != TERSE_OK) {
         cJSON_Delete(json);
         return status;
@@ -361,7 +361,8 @@ int com_json_u64(const com_json *item, uint64_t *out)
     const char *text = com_json_text(item);
     if (text)
         return hex_u64(text, out);
-    if (cJSON_IsRaw(look(item))) { /* not printed and parsed yet: digits of com_json_put_u64 */
+    if (cJSON_IsRaw(
+            look(item))) { /* digits of com_json_put_u64, in an object that was not parsed */
         *out = strtoull(look(item)->valuestring, NULL, 10);
         return 1;
     }

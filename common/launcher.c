@@ -14,8 +14,9 @@ static uint32_t number_of(const char *name)
 
 uint32_t com_launched(void)
 {
-    /* Open MPI; MPICH, Intel MPI and srun with PMI; srun with PMIx says who one is, and Slurm how
-     * many. Slurm's own variables alone are also there in a batch script, which is no worker. */
+    /* Open MPI; MPICH, Intel MPI and srun with PMI; with PMIx srun sets the rank, and Slurm the
+     * number of tasks. Slurm's variables alone are also set in a batch script, which is no worker.
+     */
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (number_of(sizes[i]))

@@ -1,11 +1,11 @@
-/* Who started this process: mpirun or srun, or nobody of the kind. Reads the environment alone. */
+/* Whether mpirun or srun started this process. Reads only the environment. */
 #ifndef COM_LAUNCHER_H
 #define COM_LAUNCHER_H
 
 #include <stdint.h>
 
-/* The workers that a launcher announces, 0: there is no launcher. The same answer as that of
- * terse_mpi_launched, without libterse-mpi, which the command loads only where there is one. */
+/* The number of workers that a launcher announces; 0: there is no launcher. The same as
+ * terse_mpi_launched, without libterse-mpi, which the command loads only if there is a launcher. */
 uint32_t com_launched(void);
 
 #endif

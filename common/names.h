@@ -1,4 +1,4 @@
-/* A list of names that people type: which one did they mean, and which ones are there? */
+/* Lists of names that users type: the nearest to a word, and the list itself. */
 #ifndef COM_NAMES_H
 #define COM_NAMES_H
 
@@ -14,8 +14,8 @@ enum { COM_NO_NAME = -1 };
  * `name`. Longer ones than 32 letters are as far apart as they are long. */
 size_t com_edits(const char *word, size_t len, const char *name);
 
-/* The index of the name that the word was meant to be: the name begins with it, or at most a third
- * of its letters and one more differ. COM_NO_NAME: none is that near. */
+/* The index of the nearest name: it begins with the word, or at most a third of its letters and one
+ * more differ. COM_NO_NAME: none is that near. */
 int com_names_nearest(com_names *names, const char *word, size_t len);
 
 /* "a, b, c" with `between` between them, cut off at `cap`; returns `out`. */

@@ -1,4 +1,4 @@
-/* Numbers as people type and read them. */
+/* Numbers as users type and read them. */
 #ifndef COM_NUMBER_H
 #define COM_NUMBER_H
 
@@ -10,7 +10,7 @@ int com_parse_count(const char *text, uint64_t low, uint64_t high,
                     uint64_t *out); /* 25M, 64k, 1G */
 int com_parse_real(const char *text, double low, double high, double *out);
 
-/* A number made ready for one printf: com_show_bytes(1.2e6).text is "1.2 MB". */
+/* A formatted number: com_show_bytes(1.2e6).text is "1.2 MB". */
 struct com_shown {
     char text[32];
 };

@@ -5,7 +5,7 @@
 
 #include "common/number.h"
 
-/* In columns: where the words of help begin, and where they must end. */
+/* The columns at which the help text begins and must end. */
 enum { HELP_LEFT = 23, HELP_RIGHT = 94 };
 
 /* A value of any kind, taken out of a struct. */
@@ -57,7 +57,7 @@ int com_option_is_zero(const struct com_option *option, const void *values)
     return !value.text && value.whole == 0 && value.real == 0;
 }
 
-/* ---- what is typed ---- */
+/* ---- the command line ---- */
 
 terse_status com_option_set(const struct com_option *option, const char *text, void *values,
                             terse_fault *fault)
@@ -131,7 +131,7 @@ void com_option_help(const struct com_option *option, struct com_text *out)
     com_text_put(out, "\n");
 }
 
-/* ---- what is written down ---- */
+/* ---- JSON ---- */
 
 void com_option_write(const struct com_option *option, const void *values, com_json *json)
 {

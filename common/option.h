@@ -1,5 +1,5 @@
-/* An option of a command line as a row of a table. Reading it, its line of help, what is written
- * down of it in JSON, reading that again and comparing it: all of it comes from the row. */
+/* An option of a command line as a row of a table. Parsing, help, JSON output, JSON input and
+ * comparison all use the row. */
 #ifndef COM_OPTION_H
 #define COM_OPTION_H
 
@@ -22,38 +22,38 @@ struct com_option {
     const char *name; /* without "--" */
     char letter;      /* "-q", or 0 */
     enum com_option_kind kind;
-    const char *word; /* what help calls its argument; NULL: it takes none */
+    const char *word; /* name of its argument in the help; NULL: it takes none */
     double low;       /* the range of a number */
     double high;
-    const char *usual;     /* the default as it would be typed; NULL: nothing is set */
+    const char *usual;     /* the default as it would be typed; NULL: none */
     com_names *choices;    /* for {choices}; NULL: none are listed */
-    const char *help;      /* {default} and {choices} stand for these */
-    const char *elsewhere; /* what is said where a command does not have the option */
-    const char *key;       /* in JSON; NULL: it is not written down */
-    unsigned flags;        /* the table's own */
-    size_t offset;         /* where the value goes in the struct of values */
+    const char *help;      /* {default} and {choices} are replaced */
+    const char *elsewhere; /* error text of a command that lacks the option */
+    const char *key;       /* key in JSON; NULL: it is not written */
+    unsigned flags;        /* meaning defined by the table */
+    size_t offset;         /* offset of the value in the struct of values */
 };
 
-/* Sets the value from what was typed. TERSE_BAD_SPEC: it is no such number, and the fault tells the
- * option, the text and the range. `text` must stay. */
+/* Sets the value from the text typed. TERSE_BAD_SPEC: it is not such a number; the fault has
+ * option, text and range. `text` must stay valid. */
 TERSE_CHECK terse_status com_option_set(const struct com_option *option, const char *text,
                                         void *values, terse_fault *fault);
 
-/* Sets the default; nothing where there is none. */
+/* Sets the default, if there is one. */
 void com_option_set_usual(const struct com_option *option, void *values);
 
 /* "  --batch B   examples per worker ..." and a line end, wrapped. */
 void com_option_help(const struct com_option *option, struct com_text *out);
 
-/* The value under its key; nothing where the row has no key. */
+/* Writes the value under its key, if the row has one. */
 void com_option_write(const struct com_option *option, const void *values, com_json *json);
 
-/* Sets the value that stands under the key. 0: there is none of this kind. A text belongs to the
- * JSON. */
+/* Sets the value from its key. 0: the key is absent or of another kind. A text belongs to the JSON.
+ */
 int com_option_read(const struct com_option *option, const com_json *json, void *values);
 
-/* 0: the JSON has the same value. Else 1, and `text` tells how they differ, to follow the name of
- * what was written: "has batch 8, not 4". */
+/* 0: the JSON has the same value. Else 1, and `text` is the difference, to follow the name of the
+ * file: "has batch 8, not 4". */
 int com_option_differs(const struct com_option *option, const void *values, const com_json *json,
                        char *text, size_t cap);
 

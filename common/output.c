@@ -33,7 +33,7 @@ static char *temp_template(const char *path)
     return text;
 }
 
-/* Something new in every call of every process: splitmix64 of process, call and time. */
+/* A number that differs in every call and process: splitmix64 of process, call and time. */
 static uint64_t new_bits(void)
 {
     static atomic_uint calls;
@@ -46,9 +46,9 @@ static uint64_t new_bits(void)
     return bits ^ bits >> 31;
 }
 
-/* Fills the six last letters of `temp` with something new and creates the file: with the mode creat
- * would give it, which mkstemp does not, and the mask of a process cannot be asked for safely while
- * it has threads. */
+/* Fills the last six characters of `temp` with a new name and creates the file with the mode of
+ * creat. mkstemp has another mode, and the umask of a process cannot be read safely while it has
+ * threads. */
 static int open_new(char *temp)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
@@ -76,7 +76,7 @@ static terse_status open_temp(struct com_output *output, terse_fault *fault)
     if (output->fd < 0) {
         const int number = errno;
         free(output->temp);
-        output->temp = NULL; /* nothing there to remove */
+        output->temp = NULL; /* there is no file to remove */
         return com_fail_errno(fault, "write", output->path, number);
     }
     if (stat(output->target, &about) == 0 && fchmod(output->fd, about.st_mode & 0777) != 0)
@@ -142,7 +142,7 @@ terse_status com_output_finish(struct com_output *output, terse_fault *fault)
     return number == 0 ? TERSE_OK : com_fail_errno(fault, "write", output->path, number);
 }
 
-/* The new name is on the disk only when its folder is. */
+/* The new name is on the disk only once its folder is synced. */
 static int sync_folder(const char *path)
 {
     const size_t len = folder_len(path);
@@ -162,7 +162,7 @@ static int sync_folder(const char *path)
 terse_status com_output_commit(struct com_output *output, terse_fault *fault)
 {
     if (!output->path)
-        return com_fail(fault, TERSE_BAD_ARGUMENT, "nothing is being written");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "the output is not open");
     const terse_status status = output->fd >= 0 ? com_output_finish(output, fault) : TERSE_OK;
     if (status != TERSE_OK || !output->temp)
         return status;

@@ -1,4 +1,4 @@
-/* A text that grows. Running out of memory is remembered and asked once, at the end. */
+/* A text that grows. A lack of memory is remembered and checked once, at the end. */
 #ifndef COM_TEXT_H
 #define COM_TEXT_H
 
@@ -17,14 +17,14 @@ __attribute__((format(printf, 2, 3))) void com_text_format(struct com_text *text
                                                            const char *format, ...);
 void com_text_free(struct com_text *text);
 
-/* The words as HTML, in which <, >, & and " stand for themselves. */
+/* Appends words to HTML with <, >, & and " escaped. */
 void com_text_html(struct com_text *text, const char *words);
 
 /* A JSON number; null if it is not finite. */
 void com_text_json_number(struct com_text *text, double value);
 
-/* A JSON string that is safe inside a script element: markup is escaped, what is not UTF-8 becomes
- * U+FFFD. NULL is null. */
+/* A JSON string that is safe inside a script element: markup is escaped, bytes that are not UTF-8
+ * become U+FFFD. NULL is null. */
 void com_text_json_string(struct com_text *text, const char *words);
 
 #endif

@@ -1,11 +1,11 @@
-/* UTF-8, one character at a time: what comes from files may be none. */
+/* UTF-8, one character at a time. Bytes from files may not be UTF-8. */
 #ifndef COM_UTF8_H
 #define COM_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The bytes of the character at `bytes` (with a closing zero), 0 if it is none. */
+/* The length of the character at `bytes` (which end with a zero); 0 if it is not UTF-8. */
 size_t com_utf8_len(const char *bytes);
 
 /* The code point of the character of `len` bytes that com_utf8_len found there. */

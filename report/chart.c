@@ -16,7 +16,7 @@ enum {
     CHART_HEIGHT = PLOT_HEIGHT + 3, /* title above, axis and its ends below */
     MARGIN = 8,                     /* numbers left of the axis */
     GAP = 2,
-    BESIDE = 80, /* from this width on two charts stand side by side */
+    BESIDE = 80, /* from this width on two charts are side by side */
     SCATTER_HEIGHT = 12,
     MOST_POINTS = 26
 };
@@ -85,7 +85,7 @@ static void line(const struct frame *frame, const double *from, const double *to
 /* Points (step, value); those without a value are skipped. */
 struct curve {
     const char *title;
-    const char *format; /* of one value */
+    const char *format; /* printf format of one value */
     double scale;       /* values are shown multiplied by it */
     double *points;     /* pairs */
     size_t count;
@@ -195,8 +195,8 @@ char *rep_chart_run(const struct rep_run *run, const char *title,
     return text;
 }
 
-/* On one side of the mark or the other; 0 if no place is free. Above or below it a label would seem
- * to belong to another mark. A blank stays before a label. */
+/* Puts a label to the right or left of its mark, after a blank; 0 if no place is free. Above or
+ * below it a label would seem to belong to another mark. */
 static int place_label(const struct frame *frame, int x, int y, const char *label)
 {
     unsigned width = com_grid_width_of(label, MOST_WIDTH);
@@ -257,7 +257,8 @@ static void cell_of(const struct frame *frame, const struct rep_chart_point *poi
     *y = frame->y + (int)lround(part_y * (frame->height - 1));
 }
 
-/* Marks first, so that no label hides one; then labels; what finds no place becomes a letter. */
+/* Marks first, so that no label hides one; then labels. A label without a free place is replaced by
+ * a letter. */
 static void draw_points(const struct frame *frame, const struct rep_chart_point *points,
                         size_t count)
 {

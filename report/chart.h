@@ -1,4 +1,4 @@
-/* Small pictures for the terminal, as text that the caller prints and frees. NULL: no memory. */
+/* Charts for the terminal, as text that the caller prints and frees. NULL: out of memory. */
 #ifndef REPORT_CHART_H
 #define REPORT_CHART_H
 
@@ -11,19 +11,19 @@ struct rep_chart_style {
     int ascii;      /* only ASCII, else braille and lines */
 };
 
-/* Loss and accuracy against steps, side by side where there is room; `title` above them unless it
- * is NULL. */
+/* Loss and accuracy against steps, side by side if the terminal is wide enough; `title` above them
+ * unless it is NULL. */
 char *rep_chart_run(const struct rep_run *run, const char *title,
                     const struct rep_chart_style *style);
 
 struct rep_chart_point {
     const char *label;
-    double bytes;    /* per step and worker, more than 0 */
+    double bytes;    /* per worker per step, more than 0 */
     double accuracy; /* 0..1 */
 };
 
 /* Accuracy against bytes (logarithmic), a label at each point. Points that are not finite are left
- * out; a label that finds no free place is listed below under its letter. */
+ * out; a label without a free place is listed below under a letter. */
 char *rep_chart_tradeoff(const struct rep_chart_point *points, size_t count,
                          const struct rep_chart_style *style);
 

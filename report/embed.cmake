@@ -1,5 +1,5 @@
 # cmake -DPARTS=index.html;style.css;a.js;... -DOUT=page.c -P embed.cmake
-# Writes the page as two arrays of bytes: what stands before the data of the runs, and after it.
+# Writes the page as two arrays of bytes: the parts before and after the data of the runs.
 # All of it happens on hexadecimal digits, so no byte can be mistaken for a list or a quote.
 list(POP_FRONT PARTS index style)
 file(READ "${index}" page HEX)

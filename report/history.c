@@ -5,12 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines may come in while a reader that holds the lock is not running; this many of them, and as
- * many times sixteen if they may not be dropped. */
+/* Lines that may wait while a reader that holds the lock is not running; sixteen times as many for
+ * lines that may not be dropped. */
 enum { MOST_INCOMING = 256, MOST_INCOMING_KEPT = 16 * MOST_INCOMING };
 
 struct entry {
-    struct entry *older; /* while it is incoming */
+    struct entry *older; /* used while the entry is incoming */
     uint64_t number;     /* from 1 */
     size_t len;
     int thin;
@@ -18,17 +18,17 @@ struct entry {
 };
 
 struct rep_history {
-    pthread_mutex_t lock; /* for what follows, up to `incoming` */
+    pthread_mutex_t lock; /* protects the members up to `incoming` */
     struct entry **entries;
     size_t count;
     size_t bytes;
     size_t most_lines;
     size_t most_bytes;
 
-    /* The pusher adds the newest in front, whoever has the lock takes all of them in. */
+    /* The pusher adds the newest in front; whoever has the lock moves all of them to the list. */
     struct entry *_Atomic incoming;
     atomic_size_t incoming_count;
-    uint64_t last_number; /* the pusher's own */
+    uint64_t last_number; /* used by the pusher only */
 };
 
 struct rep_history *rep_history_create(size_t most_lines, size_t most_bytes)
@@ -83,7 +83,7 @@ static void thin_out(struct rep_history *history)
     history->count = kept;
 }
 
-/* With the lock. */
+/* Call it with the lock held. */
 static void take_in(struct rep_history *history)
 {
     struct entry *newest = atomic_exchange(&history->incoming, NULL);
@@ -122,7 +122,7 @@ int rep_history_push(struct rep_history *history, const char *line, size_t len, 
     entry->older = atomic_load(&history->incoming);
     while (!atomic_compare_exchange_weak(&history->incoming, &entry->older, entry)) {
     }
-    /* A reader that has the lock now will take it in when it looks for the next line. */
+    /* A reader that holds the lock moves the line to the list when it looks for the next one. */
     if (pthread_mutex_trylock(&history->lock) == 0) {
         take_in(history);
         pthread_mutex_unlock(&history->lock);

@@ -21,10 +21,10 @@ enum {
     MOST_BYTES = 16 << 20,
     MOST_CONNECTIONS = 32,
     IDLE_SECONDS = 60,
-    REQUEST_BYTES = 16 << 10, /* request line and headers, and what waits to be sent */
+    REQUEST_BYTES = 16 << 10, /* request line and headers, and bytes that wait to be sent */
     TICK_MS = 100,            /* how often a stream looks for new lines */
-    QUIET_TICKS = 100,        /* then a comment is sent, which finds out closed connections */
-    LAST_MS = 500,            /* for readers, when the server ends */
+    QUIET_TICKS = 100,        /* then a comment is sent, which detects closed connections */
+    LAST_MS = 500,            /* time for readers when the server ends */
     EVENT_HEAD = 64
 };
 
@@ -34,7 +34,7 @@ struct rep_live {
     char *page;
     size_t page_len;
     char address[320];
-    char token[24]; /* tells this server's event ids from those of one before it */
+    char token[24]; /* distinguishes this server's event ids from those of an earlier one */
     int loopback_only;
     int fd;
 
@@ -51,7 +51,7 @@ struct stream {
     unsigned quiet_ticks;
     int greeted;
     int said_bye;
-    size_t len; /* of the event in `event` */
+    size_t len; /* length of the event in `event` */
     size_t sent;
     char line[REP_MOST_LINE];
     char event[EVENT_HEAD + REP_MOST_LINE];
@@ -65,7 +65,7 @@ static void deadline_after(struct timespec *when, long ms)
     when->tv_nsec %= 1000000000L;
 }
 
-/* Sleeps for a tick, or until the server ends; returns whether it does. */
+/* Sleeps for a tick, or until the server ends; returns 1 if it ends. */
 static int tick(struct rep_live *live)
 {
     struct timespec when;
@@ -153,7 +153,7 @@ static void free_stream(void *context)
     free(stream);
 }
 
-/* Where a reader that comes back had stopped; 0 if it was told by another server, or by none. */
+/* The last line that a reconnecting reader received; 0 if it was another server's, or none. */
 static uint64_t cursor_of(const struct rep_live *live, const char *last_id)
 {
     size_t len = strlen(live->token);
@@ -185,7 +185,7 @@ static enum MHD_Result send_response(struct MHD_Connection *to, unsigned status,
                                      struct MHD_Response *response, const char *type)
 {
     if (!response)
-        return MHD_NO; /* no memory: the connection closes, training goes on */
+        return MHD_NO; /* no memory: the connection closes, training continues */
     static const char policy[] = "default-src 'none'; style-src 'unsafe-inline'; "
                                  "script-src 'unsafe-inline'; img-src data:; connect-src 'self'; "
                                  "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -211,8 +211,8 @@ static enum MHD_Result refuse(struct MHD_Connection *to, unsigned status, const 
     return send_response(to, status, response, "text/plain; charset=utf-8");
 }
 
-/* A page elsewhere may give its own name this machine's address and then read what is here; the
- * Host header still tells that name. */
+/* Defence against DNS rebinding: a foreign page may let its own name resolve to this machine and
+ * then read this server; the Host header still has that name. */
 static int is_loopback_name(const char *host)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
@@ -251,7 +251,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
         return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     if (has_body(connection))
-        return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, "no body is taken\n");
+        return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, "a request body is not allowed\n");
     const char *host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host");
     if (live->loopback_only && !is_loopback_name(host))
         return refuse(connection, MHD_HTTP_MISDIRECTED_REQUEST, "not a name of this server\n");
@@ -340,7 +340,7 @@ static terse_status listen_on(struct rep_live *live, const char *host, uint16_t 
     return TERSE_OK;
 }
 
-/* Signals are the training's: none is handled in a thread of the server. */
+/* Signals belong to the training: no thread of the server handles one. */
 static void start_daemon(struct rep_live *live)
 {
     sigset_t all;
@@ -391,7 +391,7 @@ terse_status rep_live_start(const char *host, uint16_t port, struct rep_live **o
     start_daemon(live);
     if (!live->daemon) {
         destroy(live); /* the socket was handed to the daemon, with or without success */
-        return fail(TERSE_NO_MEMORY, fault, host, port, "the server's thread does not start");
+        return fail(TERSE_NO_MEMORY, fault, host, port, "cannot start the thread of the server");
     }
     *out = live;
     return TERSE_OK;
@@ -402,7 +402,7 @@ const char *rep_live_address(const struct rep_live *live)
     return live->address;
 }
 
-/* Lines about steps are many, and fewer of them tell the same. */
+/* Lines about steps are many, and may be thinned. */
 static int is_step(const char *line)
 {
     const char *kind = strstr(line, "\"kind\"");

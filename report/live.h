@@ -1,5 +1,5 @@
-/* The page while training runs: an HTTP server in threads of its own. Nothing that a reader does,
- * or leaves undone, reaches the thread that pushes. */
+/* The live page of a training: an HTTP server in threads of its own. A slow or failing reader never
+ * delays the thread that pushes. */
 #ifndef REPORT_LIVE_H
 #define REPORT_LIVE_H
 
@@ -10,8 +10,8 @@
 struct rep_live;
 
 /* host: a numeric address or a name of this machine; NULL is 127.0.0.1. port 0: any free one.
- * TERSE_BAD_ARGUMENT: the port is taken or may not be used, or the host is not this machine's; the
- * fault says which. */
+ * TERSE_BAD_ARGUMENT: the port is taken or may not be used, or the host is not this machine's; see
+ * the fault. */
 terse_status rep_live_start(const char *host, uint16_t port, struct rep_live **out,
                             terse_fault *fault);
 
@@ -23,8 +23,8 @@ const char *rep_live_address(const struct rep_live *live);
  * with a line end inside is not shown. */
 void rep_live_push(struct rep_live *live, const char *json_line);
 
-/* Lets readers have what is left (half a second at most), then ends all connections. NULL is none.
- */
+/* Sends readers the remaining lines (for half a second at most), then closes all connections. NULL
+ * is fine. */
 void rep_live_stop(struct rep_live *live);
 
 #endif

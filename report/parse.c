@@ -7,7 +7,7 @@
 #include "common/json.h"
 
 enum {
-    MUST = 1,         /* the key must be there */
+    MUST = 1,         /* the key is required */
     NULLABLE = 2,     /* null is NaN: a loss that overflowed */
     NOT_NEGATIVE = 4, /* sizes and times */
     PART = 8,         /* 0..1 */
@@ -96,7 +96,7 @@ static const char *read_number(const com_json *value, int rules, double *out)
     if (com_json_is_null(value))
         return rules & NULLABLE ? NULL : "has null where a number must be";
     if (!com_json_is_number(value))
-        return "has something else where a number must be";
+        return "has another type where a number must be";
     double number;
     if (!com_json_real(value, &number) || (rules & NOT_NEGATIVE && number < 0) ||
         (rules & PART && number > 1))
@@ -124,7 +124,7 @@ static const char *read_stages(const com_json *object, double *stages)
     if (!object || com_json_is_null(object))
         return NULL;
     if (!com_json_is_object(object))
-        return "has stages that are no object";
+        return "has stages that are not an object";
     for (size_t i = 0; i < REP_STAGES; i++) {
         const com_json *value = com_json_get(object, rep_stage_names[i]);
         const char *wrong = read_number(value, NULLABLE | NOT_NEGATIVE, &stages[i]);
@@ -141,7 +141,7 @@ static const char *read_tensor_bytes(const com_json *array, struct rep_line *lin
         return NULL;
     const size_t count = com_json_count(array);
     if (!com_json_is_array(array) || count > MOST_TENSORS)
-        return "has tensor_bytes that are no short list";
+        return "has tensor_bytes that are not a list, or one that is too long";
     double *bytes = calloc(count + 1, sizeof *bytes);
     if (!bytes)
         return "does not fit into memory";
@@ -193,7 +193,7 @@ static const char *read_object(const com_json *object, struct rep_line *line)
     return strcmp(kind, "end") == 0 ? read_end(object, line) : "is of an unknown kind";
 }
 
-/* The whole text as one object, or NULL: what follows an object would be another run's. */
+/* The whole text as one object, or NULL: bytes after an object would be another run's. */
 static com_json *parse_object(const char *text, size_t len)
 {
     com_json *value = NULL;
@@ -210,7 +210,7 @@ const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
     memset(line, 0, sizeof *line);
     com_json *object = parse_object(text, len);
     if (!object)
-        return "is no complete JSON object";
+        return "is not a complete JSON object";
     const char *wrong = read_object(object, line);
     com_json_free(object);
     return wrong;
@@ -261,7 +261,7 @@ const char *rep_parse_about(const char *text, size_t len, struct rep_run *run)
 {
     com_json *object = parse_object(text, len);
     if (!object)
-        return "no complete JSON object";
+        return "not a complete JSON object";
     const char *wrong = read_about(object, run);
     com_json_free(object);
     return wrong;

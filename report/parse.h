@@ -15,10 +15,10 @@ struct rep_line {
     size_t tensor_count;
 };
 
-/* NULL if the line is good, else what is wrong with it. */
+/* NULL if the line is valid, else what is wrong with it. */
 const char *rep_parse_line(const char *text, size_t len, struct rep_line *line);
 
-/* Fills what run.json says into `run`; NULL if it is good, else what is wrong with it. */
+/* Fills `run` from run.json; NULL if it is valid, else what is wrong with it. */
 const char *rep_parse_about(const char *text, size_t len, struct rep_run *run);
 
 #endif

@@ -1,5 +1,5 @@
 /* The data of the page, as JSON between its two halves: every run as columns of at most MOST_POINTS
- * numbers. `clock` tells what a step costs (bytes, seconds, seconds of work without the network);
+ * numbers. `clock` has the costs of a step (bytes, seconds, seconds of work without the network);
  * the other series have only step and value, and page/runs.js looks the rest up in the clock. */
 #include "report.h"
 
@@ -49,7 +49,7 @@ static void put_column(struct com_text *text, const char *key, const double *val
     com_text_put(text, kept == 0 ? "[]" : "]");
 }
 
-/* Columns of one run, each with room for all of its steps. */
+/* Columns of one run, each long enough for all of its steps. */
 struct columns {
     double *step;
     double *value;
@@ -91,7 +91,7 @@ static double work_of(const struct rep_step *step)
     return sum;
 }
 
-/* Without stages the work is all of the time: the page then says too much, never too little. */
+/* Without stages all of the time counts as work: an upper bound. */
 static void fill_clock(const struct rep_run *run, struct columns *columns)
 {
     double bytes = 0;
@@ -182,8 +182,7 @@ static void put_tensors(struct com_text *text, const struct rep_run *run)
     com_text_put(text, run->tensor_count > 0 ? "]" : "");
 }
 
-/* The one column that decides which evaluations stay is the accuracy; all columns share its rows.
- */
+/* The accuracy decides which evaluations stay; all columns have the same rows. */
 static void put_evaluations(struct com_text *text, const struct rep_run *run, size_t *keep)
 {
     static const struct {

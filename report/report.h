@@ -8,7 +8,7 @@
 
 #include "run.h"
 
-/* The page over `runs`, as bytes that the caller frees. `notes` are lines for its head, each what
+/* The page over `runs`, as bytes that the caller frees. `notes` are lines for its head about what
  * could not be read; note_count may be 0. */
 terse_status rep_page_make(struct rep_run *const *runs, size_t count, const char *const *notes,
                            size_t note_count, char **html, size_t *len);

@@ -16,7 +16,7 @@ double rep_run_stride(const struct rep_run *run, size_t index)
 {
     double before = index == 0 ? 0 : run->steps[index - 1].step;
     double stride = run->steps[index].step - before;
-    return stride > 0 ? stride : 1; /* steps counted from 0: the first line stands for itself */
+    return stride > 0 ? stride : 1; /* steps counted from 0: the first line is one step */
 }
 
 static double mean_per_step(const struct rep_run *run, size_t offset)
@@ -43,7 +43,7 @@ double rep_run_dense_per_step(const struct rep_run *run)
     return mean_per_step(run, offsetof(struct rep_step, dense_bytes));
 }
 
-/* Room for one more element; the array may move. */
+/* Grows an array by one element; it may move. */
 static int grow(void **array, size_t count, size_t *cap, size_t size)
 {
     if (count < *cap)
@@ -185,7 +185,7 @@ void rep_run_free(struct rep_run *run)
     free(run);
 }
 
-/* errno of what failed, 0 if nothing. */
+/* Returns 0 or an errno. */
 static int read_stream(FILE *file, char **bytes, size_t *len)
 {
     size_t cap = 1 << 16;
@@ -229,7 +229,7 @@ static int read_file(const char *folder, const char *file_name, char **bytes, si
     return code;
 }
 
-/* The last part of the path, without slashes behind it. */
+/* The last part of the path, without trailing slashes. */
 static char *base_name(const char *folder)
 {
     size_t len = strlen(folder);

@@ -1,5 +1,5 @@
-/* A run: what a training wrote into its folder, run.json (what it was asked to do) and
- * metrics.jsonl (what happened, one JSON object per line). docs/report.md specifies both.
+/* A run: the files that a training wrote to its folder, run.json (the settings) and metrics.jsonl
+ * (the measurements, one JSON object per line). docs/report.md specifies both.
  *
  * A number that was not given is NaN; so is a loss that was not finite. */
 #ifndef REPORT_RUN_H
@@ -22,14 +22,14 @@ enum rep_stage {
 };
 extern const char *const rep_stage_names[REP_STAGES];
 
-/* Stands for every step since the line before: loss, bytes and stages are means of these. */
+/* A line of kind step. Loss, bytes and stages are means over the steps since the line before. */
 struct rep_step {
     double step;
     double epoch;
     double seconds; /* since the start, without evaluation */
     double loss;
     double lr;
-    double bytes_sent; /* per step and worker */
+    double bytes_sent; /* per worker per step */
     double dense_bytes;
     double residual_norm;
     double compression_error;
@@ -59,13 +59,13 @@ struct rep_end {
 struct rep_tensor {
     char *name;
     double count;
-    double bytes; /* said per step, mean over the run; NaN if never given */
+    double bytes; /* sent per step, mean over the run; NaN if never given */
 };
 
 enum { REP_NOTE_LEN = 200 };
 
 struct rep_run {
-    char *name; /* of its folder */
+    char *name; /* name of its folder */
     char *version;
     char *command;
     char *method;
@@ -96,17 +96,17 @@ struct rep_run {
     double tensor_steps; /* steps that tensors[].bytes are the mean of */
 };
 
-/* Reads a folder. Files that stop early or turn into something else are read up to the last good
- * line and noted. TERSE_BAD_ARGUMENT: there is no metrics.jsonl that can be opened. */
+/* Reads a folder. Truncated or damaged files are read up to the last valid line, with a note.
+ * TERSE_BAD_ARGUMENT: there is no metrics.jsonl that can be opened. */
 terse_status rep_run_read(const char *folder, struct rep_run **out, terse_fault *fault);
 
-/* The same from bytes, for what is not in files. NULL about or metrics: none. */
+/* The same from bytes in memory. NULL about or metrics: none. */
 terse_status rep_run_parse(const char *name, const char *about, size_t about_len,
                            const char *metrics, size_t metrics_len, struct rep_run **out);
 
 void rep_run_free(struct rep_run *run);
 
-/* The steps that line `index` stands for. */
+/* The number of steps of line `index`. */
 double rep_run_stride(const struct rep_run *run, size_t index);
 
 /* Sums over steps divided by steps; NaN without any. */

@@ -66,13 +66,16 @@ static void claim_sweep(struct rpr_sheet *sheet, const struct sweep *all)
                              left(all, LR_001, DEF) / left(all, LR_001, EF));
     rpr_claim(sheet, "ef-diverges", left(all, LR_004, EF), RPR_AT_LEAST, 100,
               "lr 0.004 is too much for EF: its loss at the end over that at the start");
-    rpr_claim(sheet, "def-stands", left(all, LR_003, DEF), RPR_AT_MOST, 0.25,
-              "DEF 0.3 stands a larger lr, 0.003: its loss at the end over that at the start");
-    rpr_claim(sheet, "lambda-stands", fmax(left(all, LR_008, DEF_HIGH), left(all, LR_008, SAEF)),
-              RPR_AT_MOST, 0.25,
-              "DEF 0.6 and SAEF stand lr 0.008: loss at the end over that at the start, the worse");
+    rpr_claim(
+        sheet, "def-stable", left(all, LR_003, DEF), RPR_AT_MOST, 0.25,
+        "DEF 0.3 is stable at a larger lr, 0.003: its loss at the end over that at the start");
+    rpr_claim(
+        sheet, "lambda-stable", fmax(left(all, LR_008, DEF_HIGH), left(all, LR_008, SAEF)),
+        RPR_AT_MOST, 0.25,
+        "DEF 0.6 and SAEF are stable at lr 0.008: loss at the end over that at the start, the "
+        "worse");
     rpr_claim(sheet, "def-better", left(all, LR_004, EF) / left(all, LR_004, DEF), RPR_AT_LEAST, 2,
-              "lr 0.004, last 2000 rounds: EF's loss over DEF 0.3's");
+              "lr 0.004, last 2000 steps: EF's loss over DEF 0.3's");
     rpr_claim(sheet, "def-not-worse", same, RPR_AT_MOST, 1.05,
               "lr 0.0005 and 0.001, where EF is stable: DEF 0.3's loss over EF's, the worse");
     rpr_claim(sheet, "saef-near-sgd", left(all, LR_002, SAEF) / left(all, LR_002, SGD), RPR_AT_MOST,
@@ -82,8 +85,8 @@ static void claim_sweep(struct rpr_sheet *sheet, const struct sweep *all)
 static void show_rounds(struct rpr_sheet *sheet, const struct sweep *all)
 {
     enum { POINTS = 201, EVERY = SWEEP_STEPS / (POINTS - 1) };
-    rpr_chart(sheet, &(struct rpr_axes){"rounds", "lr 0.002, ratio 64, momentum 0.9, 8 workers",
-                                        "round", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
+    rpr_chart(sheet, &(struct rpr_axes){"steps", "lr 0.002, ratio 64, momentum 0.9, 8 workers",
+                                        "step", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
     for (size_t i = 0; i < METHODS; i++) {
         double thin[POINTS];
         rpr_thin(all->loss[i][LR_002], SWEEP_STEPS, EVERY, thin);
@@ -116,7 +119,7 @@ static void sweep(struct rpr_sheet *sheet)
     }
     claim_sweep(sheet, all);
     rpr_chart(sheet, &(struct rpr_axes){"lr",
-                                        "Loss of rounds 2000 to 4000; a line ends where it "
+                                        "Loss of steps 2000 to 4000; a line ends where it "
                                         "diverges",
                                         "lr", "loss", RPR_LOG_X | RPR_LOG_Y | RPR_MARKS, RATES,
                                         rate_of, 0});
@@ -168,11 +171,10 @@ static void ahead(struct rpr_sheet *sheet)
     for (size_t i = 1; i <= EARLY_POINTS / 3; i++)
         worst = fmax(worst, early->deployed[i] / early->x[i]);
     rpr_claim(sheet, "x_A-ahead", worst, RPR_AT_MOST, 0.999,
-              "def-a in its first 200 rounds: loss at x_A = x - mean e over loss at x, the worst "
-              "round");
-    rpr_chart(sheet,
-              &(struct rpr_axes){"ahead", "DEF-A, lr 0.001: x_A is ahead of x early", "round",
-                                 "loss", RPR_LOG_Y, EARLY_POINTS, NULL, EARLY_EVERY});
+              "def-a in its first 200 steps: loss at x_A = x - mean e over loss at x, the worst "
+              "step");
+    rpr_chart(sheet, &(struct rpr_axes){"ahead", "DEF-A, lr 0.001: x_A is ahead of x early", "step",
+                                        "loss", RPR_LOG_Y, EARLY_POINTS, NULL, EARLY_EVERY});
     rpr_line(sheet, early->x, "at x");
     rpr_line(sheet, early->deployed, "at x_A");
     free(toy);
@@ -185,7 +187,7 @@ static rpr_experiment *const experiments[] = {
 
 const struct rpr_plan rpr_def = {
     .paper = "def",
-    .title = "detached error feedback over random blocks",
+    .title = "detached error feedback with random blocks",
     .citation = "Xu, Huang, Detached Error Feedback for Distributed SGD with Random "
                 "Sparsification, ICML 2022",
     .experiments = experiments,

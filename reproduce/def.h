@@ -1,4 +1,4 @@
-/* The diagonal quadratic of the experiments on DEF, and those on what DEF is made of. */
+/* The diagonal quadratic of the experiments on DEF, and the experiments of def_parts.c. */
 #ifndef RPR_DEF_H
 #define RPR_DEF_H
 
@@ -13,7 +13,7 @@ struct rpr_def_toy {
 
 void rpr_def_problem(struct rpr_sheet *sheet, const char *experiment, struct rpr_def_toy *toy);
 
-/* A run on it, but for the spec. */
+/* A run on it, without the spec. */
 struct rpr_descent rpr_def_run(struct rpr_sheet *sheet, const char *experiment, uint64_t repeat,
                                const struct rpr_def_toy *toy, uint64_t steps);
 

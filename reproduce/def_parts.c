@@ -1,4 +1,4 @@
-/* What DEF is made of: xt = x - mean e, the SGD-like point behind the weights. */
+/* The parts of DEF's analysis: xt = x - mean e, the SGD-like sequence behind the weights. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +26,11 @@ static const double lambdas[LAMBDAS] = {0, 0.2, 0.4, 0.6, 0.8, 1};
 struct trade {
     double mean[RPR_DEF_DIM];
     double lambda;
-    double measured; /* mean over rounds of mean_k |w_k - xt|^2 */
+    double measured; /* mean over steps of mean_k |w_k - xt|^2 */
     double formula;  /* (1-lambda)^2 |ebar|^2 + lambda^2 mean_k |e_k - ebar|^2 */
     double shared;   /* |ebar|^2 */
     double apart;    /* mean_k |e_k - ebar|^2 */
-    double worst;    /* relative difference of a round */
+    double worst;    /* relative difference of a step */
 };
 
 static void look_trade(struct rpr_descent *descent, struct rpr_team *team, uint64_t step)
@@ -77,7 +77,7 @@ static void show_trade(struct rpr_sheet *sheet, const struct trade *trade)
     }
     rpr_claim(sheet, "trade-off", worst, RPR_AT_MOST, 1e-3,
               "mean |w_k - xt|^2 = (1-lambda)^2 |mean e|^2 + lambda^2 mean |e_k - mean e|^2: "
-              "relative difference, the worst round of any lambda");
+              "relative difference, the worst step of any lambda");
     rpr_claim(sheet, "trade-off-inside", best / fmin(measured[0], measured[LAMBDAS - 1]),
               RPR_AT_MOST, 0.95,
               "between the ends: the least mean |w_k - xt|^2 of lambda 0.2 .. 0.8, over the less "
@@ -118,9 +118,9 @@ enum { AVERAGE_STEPS = 4000, AVERAGE_EVERY = 20, AVERAGE_POINTS = 201 };
 
 struct average {
     double mean[RPR_DEF_DIM];
-    double before[RPR_DEF_DIM]; /* x a round ago */
+    double before[RPR_DEF_DIM]; /* x a step ago */
     double smooth[RPR_DEF_DIM]; /* moving average of xt in doubles */
-    double slope;               /* mean over rounds of (x' - x).(xt' - x) / |xt' - x|^2 */
+    double slope;               /* mean over steps of (x' - x).(xt' - x) / |xt' - x|^2 */
     double x[AVERAGE_POINTS];
     double xt[AVERAGE_POINTS];
     double smoothed[AVERAGE_POINTS];
@@ -162,8 +162,8 @@ static void show_average(struct rpr_sheet *sheet, const struct average *average)
               "E[x' - x] = q (xt' - x), so x is a moving average of xt: the slope over q = 1/64 is "
               "off 1 by");
     rpr_chart(sheet, &(struct rpr_axes){
-                         "moving-average", "x is a moving average of xt over 64 rounds (DEF 0.3)",
-                         "round", "loss", RPR_LOG_Y, AVERAGE_POINTS, NULL, AVERAGE_EVERY});
+                         "moving-average", "x is a moving average of xt over 64 steps (DEF 0.3)",
+                         "step", "loss", RPR_LOG_Y, AVERAGE_POINTS, NULL, AVERAGE_EVERY});
     rpr_line(sheet, average->x, "at x");
     rpr_line(sheet, average->xt, "at xt");
     rpr_line(sheet, average->smoothed, "at the average of xt");
@@ -229,9 +229,9 @@ static void show_follow(struct rpr_sheet *sheet, const struct follow *follow)
         worst = fmax(worst, off[0][p]);
     }
     rpr_claim(sheet, "saef-follows-sgd", worst, RPR_AT_MOST, 1e-4,
-              "same noise, lambda = 1: xt keeps to uncompressed momentum SGD, relative distance, "
-              "the worst round");
-    rpr_chart(sheet, &(struct rpr_axes){"follows", "Distance of xt from uncompressed SGD", "round",
+              "same noise, lambda = 1: xt follows uncompressed momentum SGD, relative distance, "
+              "the worst step");
+    rpr_chart(sheet, &(struct rpr_axes){"follows", "Distance of xt from uncompressed SGD", "step",
                                         "relative distance", RPR_LOG_Y, FOLLOW_POINTS, NULL,
                                         FOLLOW_EVERY});
     rpr_line(sheet, off[0], "SAEF (lambda 1)");

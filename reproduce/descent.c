@@ -76,7 +76,7 @@ static void open_team(const struct rpr_descent *descent, struct rpr_team *team)
                                             .steps = descent->steps});
 }
 
-/* The gradients are there: one step, and what came of it. */
+/* One step with the gradients computed, and its loss. */
 static void go_on(struct rpr_descent *descent, struct rpr_team *team, uint64_t step)
 {
     double loss = RPR_DIVERGED;
@@ -117,7 +117,7 @@ static void run_together(struct rpr_descent *list, size_t count, struct rpr_team
 
 struct work {
     struct rpr_descent *list;
-    size_t *first; /* of each group, and one past the last */
+    size_t *first; /* the first of each group, and one past the last */
 };
 
 static void run(void *context, size_t index)

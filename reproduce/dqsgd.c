@@ -6,14 +6,14 @@
 #include "descent.h"
 
 /* F = 1/2 sum lam_i x_i^2, lam from 0.1 to 1, x0 = 1, eta 0.5, so alpha = 0.925; noise 0.05. One
- * worker and allgather: one quantization a step. */
+ * worker and allgather: one quantization per step. */
 enum { DIM = 200, STEPS = 400 };
 
 #define ETA 0.5
 #define ALPHA 0.925
 #define NOISE 0.05
 #define SMOOTHNESS 1.0
-#define OVERHEAD (40.0 / DIM) /* bits an element that are no levels: norm and number of bits */
+#define OVERHEAD (40.0 / DIM) /* bits per element that are not levels: norm, number of bits */
 
 struct problem {
     float curvature[DIM];
@@ -104,7 +104,7 @@ static void claim_sweep(struct rpr_sheet *sheet, const struct sweep *all)
               "p = 2, exact gradients, 3 to 8 bits: error of dynamic bits over that of fixed "
               "bits, the least");
     rpr_claim(sheet, "bits-kept", over, RPR_AT_MOST, 0.05,
-              "the average that was asked for is kept: bits spent above it, the worst");
+              "the requested average is kept: bits spent above it, the worst");
 }
 
 static void show_sweep(struct rpr_sheet *sheet, const struct sweep *all)
@@ -152,9 +152,9 @@ static void error_against_bits(struct rpr_sheet *sheet)
 struct spending {
     double share; /* A / N */
     double kappa; /* levels per unit of norm in the last step */
-    double most;  /* of a step, over its share */
-    double least; /* likewise, where at least 8 levels are wanted */
-    double total; /* over A */
+    double most;  /* the largest error of a step over its share */
+    double least; /* the least, over steps with at least 8 levels */
+    double total; /* the error of all steps over A */
     double bits[STEPS + 1];
     double spent[STEPS + 1];
 };
@@ -217,11 +217,11 @@ static void equal_spending(struct rpr_sheet *sheet)
               "nor much less, whole bits being the reason (8 levels and more): the least, in "
               "shares");
     rpr_claim(sheet, "error-kept", run.final, RPR_AT_MOST, EPSILON,
-              "the error that was asked for is kept: F at the end, epsilon = 1");
+              "the requested error is kept: F at the end, epsilon = 1");
     rpr_chart(sheet, &(struct rpr_axes){"spending", "Bits of each step, bits=error, epsilon 1",
-                                        "round", "bits", 0, STEPS, NULL, 1});
+                                        "step", "bits", 0, STEPS, NULL, 1});
     rpr_line(sheet, spending->bits, "bits");
-    rpr_chart(sheet, &(struct rpr_axes){"shares", "Error spent by each step, bits=error", "round",
+    rpr_chart(sheet, &(struct rpr_axes){"shares", "Error spent by each step, bits=error", "step",
                                         "shares of A/N", 0, STEPS, NULL, 1});
     rpr_line(sheet, spending->spent, "spent");
     free(problem);
@@ -238,7 +238,7 @@ static const double tight_bits[TIGHT_BITS] = {4, 5, 6, 7};
 
 struct bound {
     double levels;
-    double value; /* of what the steps so far add */
+    double value; /* sum of the steps so far */
     double quantization;
 };
 

@@ -8,7 +8,8 @@
 #include "common/number.h"
 #include "reproduce.h"
 
-/* In characters. Numbers and the axis stand left of LEFT, the label of x right of its numbers. */
+/* Sizes in characters. Numbers and the axis are left of LEFT, the label of x right of its numbers.
+ */
 enum { ROWS = 13, COLUMNS = 64, LEFT = 13, MOST_LABEL = 90 };
 
 static const char letters[] = "*o+x#@%&=~^!";
@@ -59,7 +60,7 @@ static void draw_y_axis(struct com_grid *grid, const struct com_axis *y)
         const int row = ROWS - 1 - (int)lround(com_axis_place(y, tick[i]) * (ROWS - 1));
         const struct com_shown number = com_show_number(tick[i]);
         const int from = LEFT - 2 - (int)strlen(number.text);
-        for (int column = 0; column < LEFT - 1; column++) /* of a tick in the same row */
+        for (int column = 0; column < LEFT - 1; column++) /* the number of a tick in the same row */
             com_grid_put(grid, column, row, 0);
         com_grid_words(grid, from, row, number.text);
         com_grid_put(grid, LEFT - 1, row, '+');

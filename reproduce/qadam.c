@@ -13,7 +13,9 @@ enum { DIM = 200, WORKERS = 8, STEPS = 8000, TAIL = 800, POINTS = 201, EVERY = 4
 
 #define COMMON "lr=0.05,schedule=sqrt,beta1=0.9,rates=theory,theta=1,shift=9,v0=1e-5"
 
-/* full; with memory kg 0..3; without kg 0..3; kx 1, 2, 4, ... 12 at kg 2 */
+/* Runs: full precision; with error feedback kg 0..3; without it kg 0..3; kx 1, 2, 4, ... 12 at
+ * kg 2.
+ */
 enum { FULL, WITH, WITHOUT = WITH + 4, GRIDS = WITHOUT + 4, KX_COUNT = 7, RUNS = GRIDS + KX_COUNT };
 
 static const unsigned kx_of[KX_COUNT] = {1, 2, 4, 6, 8, 10, 12};
@@ -96,17 +98,17 @@ static void show_runs(struct rpr_sheet *sheet, const struct bench *bench)
     } shown[] = {{FULL, "full precision"},
                  {WITH, "kg 0"},
                  {WITH + 2, "kg 2"},
-                 {WITHOUT, "kg 0, no memory"},
-                 {WITHOUT + 2, "kg 2, no memory"}};
+                 {WITHOUT, "kg 0, no residual"},
+                 {WITHOUT + 2, "kg 2, no residual"}};
     rpr_chart(sheet, &(struct rpr_axes){"error-feedback", "Steps on a log grid of 2 kg + 3 levels",
-                                        "round", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
+                                        "step", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         double thin[POINTS];
         rpr_thin(bench->loss[shown[i].run], STEPS, EVERY, thin);
         rpr_line(sheet, thin, "%s", shown[i].name);
     }
     rpr_chart(sheet, &(struct rpr_axes){"weights", "Weights on a grid of 2^(kx+1) + 1 levels",
-                                        "round", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
+                                        "step", "loss", RPR_LOG_Y, POINTS, NULL, EVERY});
     for (size_t i = 0; i < KX_COUNT; i++) {
         double thin[POINTS];
         rpr_thin(bench->loss[GRIDS + i], STEPS, EVERY, thin);
@@ -157,7 +159,7 @@ static void descents(struct rpr_sheet *sheet)
     free(bench);
 }
 
-/* ---- two bits without memory ---- */
+/* ---- two bits without error feedback ---- */
 
 enum { PAIRS = 8 };
 
@@ -168,8 +170,8 @@ struct pairs {
     struct rpr_descent run[PAIRS][2];
 };
 
-/* How much is lost depends on the problem: the geometric mean of several, each pair over one
- * stream of noise. */
+/* The loss without error feedback depends on the problem: the geometric mean of several, each pair
+ * over one stream of noise. */
 static void without_memory(struct rpr_sheet *sheet)
 {
     struct pairs *const pairs = rpr_room(sheet, 1, sizeof *pairs);
@@ -211,7 +213,7 @@ enum { WIDE = 100000, WIDE_STEPS = 3, WIDTHS = 6 };
 
 static const unsigned width_kx[WIDTHS] = {2, 4, 6, 8, 10, 12};
 
-/* What a worker says and hears, against dense, beside (bits(kg) + kx + 2) / 64. */
+/* Bytes that a worker sends and receives over those of dense, and (bits(kg) + kx + 2) / 64. */
 static void traffic(struct rpr_sheet *sheet)
 {
     struct rpr_descent run[WIDTHS];
@@ -247,7 +249,7 @@ static void traffic(struct rpr_sheet *sheet)
               "bytes both ways over dense, d = 100,000, 8 workers, kg = 2, kx = 2..12: relative "
               "difference from (3 + kx+2) / 64");
     rpr_claim(sheet, "traffic-saved", 1 / measured[3], RPR_AT_LEAST, 4.8,
-              "kg = 2, kx = 8: dense bytes over what is said and heard");
+              "kg = 2, kx = 8: dense bytes over bytes sent and received");
     rpr_chart(sheet, &(struct rpr_axes){"traffic", "Bytes both ways, as a share of dense", "kx",
                                         "share of dense", RPR_MARKS, WIDTHS, kx, 0});
     rpr_line(sheet, measured, "measured");

@@ -35,7 +35,7 @@ double rpr_uniform(struct rpr_random *random)
 enum { LAYERS = 128 };
 
 #define EDGE 3.442619855899      /* where the tail begins */
-#define AREA 9.91256303526217e-3 /* of each strip, the lowest with the tail */
+#define AREA 9.91256303526217e-3 /* area of each strip, the lowest with the tail */
 
 static double strip_x[LAYERS + 1]; /* right ends, from the lowest up; the last is 0 */
 static double strip_y[LAYERS + 1]; /* density there */

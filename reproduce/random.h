@@ -1,4 +1,4 @@
-/* Draws of the experiments themselves: noise, data, starting points. */
+/* Random numbers of the experiments: noise, data, starting points. */
 #ifndef RPR_RANDOM_H
 #define RPR_RANDOM_H
 

@@ -11,7 +11,7 @@ struct rpr_regression {
     float h[RPR_REG_WORKERS][RPR_REG_DIM][RPR_REG_DIM];
     float b[RPR_REG_WORKERS][RPR_REG_DIM];
     float start[RPR_REG_DIM];
-    double optimum[RPR_REG_DIM]; /* of the mean of all workers' losses */
+    double optimum[RPR_REG_DIM]; /* minimum of the mean of all workers' losses */
 };
 
 /* Workers' true weights are m + N(0, I), m ~ N(0, 5) per worker; or the same for all. */

@@ -10,7 +10,7 @@
 
 /* ---- two workers that cancel each other ---- */
 
-enum { TOY_ROUNDS = 150, TOY_METHODS = 4 };
+enum { TOY_STEPS = 150, TOY_METHODS = 4 };
 
 /* Mean of -log sigma(w.x) for x = (100, 1) and (-100, 1). */
 static double toy_loss(const float *w)
@@ -41,13 +41,13 @@ static void run_toy(struct rpr_sheet *sheet, const char *spec, double *loss)
                                              .count = 2,
                                              .start = start,
                                              .seed = sheet->seed,
-                                             .steps = TOY_ROUNDS});
+                                             .steps = TOY_STEPS});
     loss[0] = toy_loss(start);
-    for (int round = 1; round <= TOY_ROUNDS && team.status == TERSE_OK; round++) {
+    for (int step = 1; step <= TOY_STEPS && team.status == TERSE_OK; step++) {
         for (int k = 0; k < 2; k++)
             toy_gradient(team.weights[k], k, team.gradient[k]);
         rpr_team_step(&team);
-        loss[round] = toy_loss(team.weights[0]);
+        loss[step] = toy_loss(team.weights[0]);
     }
     rpr_fail(sheet, team.status, &team.fault);
     rpr_team_close(&team);
@@ -60,32 +60,32 @@ static void toy(struct rpr_sheet *sheet)
                                                   "regtopk:keep=0.5,mu=1,form=cur,lr=0.9"};
     static const char *const name[TOY_METHODS] = {"dense", "Top-1", "RegTop-1 (prev)",
                                                   "RegTop-1 (cur)"};
-    double loss[TOY_METHODS][TOY_ROUNDS + 1] = {{0}};
+    double loss[TOY_METHODS][TOY_STEPS + 1] = {{0}};
     double still = 0;
     double off[2] = {0, 0};
     for (size_t i = 0; i < TOY_METHODS; i++)
         run_toy(sheet, spec[i], loss[i]);
-    for (size_t i = 0; i <= TOY_ROUNDS; i++) {
+    for (size_t i = 0; i <= TOY_STEPS; i++) {
         still = i <= 80 ? fmax(still, fabs(loss[1][i] / loss[1][0] - 1)) : still;
         for (size_t form = 0; form < 2; form++)
             off[form] = i >= 10 ? fmax(off[form], loss[2 + form][i] / loss[0][i]) : off[form];
     }
     rpr_claim(sheet, "toy-top1", still, RPR_AT_MOST, 0.02,
-              "two workers, Top-1: how far the loss moves in 80 rounds, relative");
+              "two workers, Top-1: how far the loss moves in 80 steps, relative");
     rpr_claim(sheet, "toy-regtop1", off[0], RPR_AT_MOST, 1.3,
-              "two workers, RegTop-1 (prev): loss over dense descent's from round 10 on, the "
+              "two workers, RegTop-1 (prev): loss over dense descent's from step 10 on, the "
               "worst");
     rpr_claim(sheet, "toy-regtop1-cur", off[1], RPR_AT_MOST, 1.3,
               "two workers, RegTop-1 (cur): the same");
-    rpr_chart(sheet, &(struct rpr_axes){"toy", "Two workers that cancel each other", "round",
-                                        "loss", RPR_LOG_Y, TOY_ROUNDS + 1, NULL, 1});
+    rpr_chart(sheet, &(struct rpr_axes){"toy", "Two workers that cancel each other", "step", "loss",
+                                        RPR_LOG_Y, TOY_STEPS + 1, NULL, 1});
     for (size_t i = 0; i < TOY_METHODS; i++)
         rpr_line(sheet, loss[i], "%s", name[i]);
 }
 
 /* ---- linear regression ---- */
 
-enum { REPEATS = 10, FEW = 4, ROUNDS = 600, POINTS = 121, EVERY = 5, KEEPS = 4, MUS = 4 };
+enum { REPEATS = 10, FEW = 4, STEPS = 600, POINTS = 121, EVERY = 5, KEEPS = 4, MUS = 4 };
 
 /* The arms of an experiment; all repeats run the first four, FEW the others. */
 enum {
@@ -105,7 +105,7 @@ static const double mu_of[MUS] = {1, 2, 4, 8};
 
 static void write_spec(char *out, size_t cap, size_t arm)
 {
-    /* sparse-allreduce answers with the same bits as allgather, in less time for 20 workers */
+    /* sparse-allreduce has the same aggregate as allgather, in less time with 20 workers */
     static const double other_keep[3] = {0.4, 0.55, 0.8};
     static const double other_mu[3] = {1, 2, 8};
     const char *const tail = "lr=0.01,combine=sparse-allreduce";
@@ -141,14 +141,14 @@ static terse_status descend(const struct rpr_regression *problem, const char *sp
                                              .count = RPR_REG_DIM,
                                              .start = problem->start,
                                              .seed = seed,
-                                             .steps = ROUNDS});
+                                             .steps = STEPS});
     path[0] = rpr_regression_distance(problem, problem->start);
-    for (size_t round = 1; round <= ROUNDS && team.status == TERSE_OK; round++) {
+    for (size_t step = 1; step <= STEPS && team.status == TERSE_OK; step++) {
         for (uint32_t k = 0; k < RPR_REG_WORKERS; k++)
             rpr_regression_gradient(problem, k, team.weights[k], team.gradient[k]);
         rpr_team_step(&team);
-        if (round % EVERY == 0)
-            path[round / EVERY] = rpr_regression_distance(problem, team.weights[0]);
+        if (step % EVERY == 0)
+            path[step / EVERY] = rpr_regression_distance(problem, team.weights[0]);
     }
     const terse_status status = team.status;
     *fault = team.fault;
@@ -191,12 +191,12 @@ static void mean_path(const struct regressions *all, size_t kind, size_t arm, do
 }
 
 /* Some problems settle late, in doubles as in floats: about one in ten is not yet near dense
- * descent at round 600. So the claim counts problems and does not ask for the worst of them. */
+ * descent at step 600. So the claim counts problems and does not ask for the worst of them. */
 static void claim_regressions(struct rpr_sheet *sheet, const struct regressions *all)
 {
     double near = 0;   /* problems on which prev ends within 0.5 of dense */
-    double behind = 0; /* of prev to dense, mean */
-    double same = 0;   /* of prev to dense, homogeneous, mean */
+    double behind = 0; /* prev minus dense, mean */
+    double same = 0;   /* prev minus dense, homogeneous, mean */
     double flat[2] = {INFINITY, INFINITY};
     for (size_t r = 0; r < REPEATS; r++) {
         const double off = all->path[1][r][PREV][POINTS - 1] - all->path[1][r][DENSE][POINTS - 1];
@@ -207,7 +207,7 @@ static void claim_regressions(struct rpr_sheet *sheet, const struct regressions 
         same += (all->path[0][r][PREV][POINTS - 1] - all->path[0][r][DENSE][POINTS - 1]) / REPEATS;
     }
     rpr_claim(sheet, "regression-prev", near, RPR_AT_LEAST, 4,
-              "heterogeneous, keep 0.6, mu 4, round 600: problems of %d on which log10 |x-x*|^2 of "
+              "heterogeneous, keep 0.6, mu 4, step 600: problems of %d on which log10 |x-x*|^2 of "
               "RegTop-k (prev) is within 0.5 of dense descent's",
               REPEATS);
     rpr_claim(sheet, "regression-prev-mean", behind, RPR_AT_MOST, 1.5,
@@ -253,12 +253,12 @@ static void show_sweeps(struct rpr_sheet *sheet, const struct regressions *all)
         }
     }
     claim_sweeps(sheet, end[0], end[1], end[3]);
-    rpr_chart(sheet, &(struct rpr_axes){"keep", "After 600 rounds, by keep (mu 4)", "keep",
+    rpr_chart(sheet, &(struct rpr_axes){"keep", "After 600 steps, by keep (mu 4)", "keep",
                                         "log10 |x - x*|^2", RPR_MARKS, KEEPS, keep_of, 0});
     rpr_line(sheet, end[2], "dense");
     rpr_line(sheet, end[0], "Top-k");
     rpr_line(sheet, end[1], "RegTop-k (prev)");
-    rpr_chart(sheet, &(struct rpr_axes){"mu", "After 600 rounds, by mu (keep 0.6)", "mu",
+    rpr_chart(sheet, &(struct rpr_axes){"mu", "After 600 steps, by mu (keep 0.6)", "mu",
                                         "log10 |x - x*|^2", RPR_LOG_X | RPR_MARKS, MUS, mu_of, 0});
     rpr_line(sheet, end[2], "dense");
     rpr_line(sheet, end[3], "RegTop-k (prev)");
@@ -279,7 +279,7 @@ static void regression(struct rpr_sheet *sheet)
         rpr_fail(sheet, all->status[i % 2][i / 2], &all->fault[i % 2][i / 2]);
     claim_regressions(sheet, all);
     for (size_t kind = 2; kind-- > 0;) {
-        rpr_chart(sheet, &(struct rpr_axes){id[kind], title[kind], "round", "log10 |x - x*|^2", 0,
+        rpr_chart(sheet, &(struct rpr_axes){id[kind], title[kind], "step", "log10 |x - x*|^2", 0,
                                             POINTS, NULL, EVERY});
         for (size_t arm = 0; arm < ALWAYS; arm++) {
             double path[POINTS];

@@ -1,5 +1,5 @@
-/* The small experiments of the five papers, run through the library as it ships, and what they
- * claim, measured. `terse reproduce` prints this. */
+/* The small experiments of the five papers, run through the library, and their claims, measured.
+ * `terse reproduce` prints them. */
 #ifndef RPR_REPRODUCE_H
 #define RPR_REPRODUCE_H
 
@@ -25,15 +25,15 @@ struct rpr_claim {
     double bound;
     enum rpr_side side;
     int holds;
-    double low; /* over the seeds; equal for one */
+    double low; /* the lowest over the seeds */
     double high;
     double deviation; /* standard deviation over the seeds; 0 for one */
 };
 
 struct rpr_line {
     char name[48];
-    double *value; /* as many as the chart has x; not finite where there is nothing to show */
-    double *low;   /* over the seeds */
+    double *value; /* one per x of the chart; not finite: no point */
+    double *low;   /* the lowest over the seeds */
     double *high;
 };
 
@@ -45,7 +45,7 @@ struct rpr_chart {
     char x_label[60];
     char y_label[60];
     unsigned flags;
-    size_t count; /* of x, and of each line */
+    size_t count; /* values of x, and of each line */
     double *x;
     struct rpr_line *line;
     size_t lines;
@@ -55,7 +55,7 @@ struct rpr_result {
     const char *paper;    /* constant: "signsgd" */
     const char *title;    /* constant: what the paper is about */
     const char *citation; /* constant */
-    uint64_t seed;        /* the first */
+    uint64_t seed;        /* the first seed */
     unsigned seeds;
     struct rpr_claim *claim;
     size_t claims;
@@ -66,23 +66,23 @@ struct rpr_result {
 /* The papers, from 0; NULL past the last. */
 const char *rpr_paper(unsigned index);
 
-/* Runs one paper's experiments with every draw keyed by `seed`, independent repeats on `threads`
- * threads, which never changes a result. The caller frees *out with rpr_free. */
+/* Runs one paper's experiments with all randomness keyed by `seed`, independent repeats on
+ * `threads` threads, which never changes a result. The caller frees *out with rpr_free. */
 terse_status rpr_run(const char *paper, uint64_t seed, unsigned threads, struct rpr_result **out,
                      terse_fault *fault);
 
-/* One result of several seeds of one paper; they are freed with it. */
+/* Merges the results of several seeds of one paper; they are freed with it. */
 struct rpr_result *rpr_merge(struct rpr_result **results, unsigned count);
 
 void rpr_free(struct rpr_result *result); /* NULL is fine */
 
-/* ---- for people ---- */
+/* ---- output ---- */
 
 /* The axes of a chart, of x and of all lines. */
 struct com_axis rpr_axis_x(const struct rpr_chart *chart);
 struct com_axis rpr_axis_y(const struct rpr_chart *chart);
 
-/* How a terminal may be written to. */
+/* The capabilities of a terminal. */
 struct rpr_terminal {
     int unicode;
     const char *bold; /* "" without colour */
@@ -91,11 +91,11 @@ struct rpr_terminal {
     const char *plain;
 };
 
-/* Claims with what was measured, and the charts drawn with letters. */
+/* The claims with their measurements, and the charts drawn with letters. */
 void rpr_print(struct com_text *out, const struct rpr_result *result,
                const struct rpr_terminal *terminal);
 
-/* One page that needs nothing else: claims as tables, charts as SVG. */
+/* One self-contained page: claims as tables, charts as SVG. */
 void rpr_page(struct com_text *out, struct rpr_result *const *results, size_t count);
 
 #endif

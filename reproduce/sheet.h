@@ -1,5 +1,5 @@
-/* What an experiment writes down: claims and charts. Running out of memory is remembered, and said
- * once at the end. */
+/* The output of an experiment: claims and charts. A lack of memory is remembered and reported once,
+ * at the end. */
 #ifndef RPR_SHEET_H
 #define RPR_SHEET_H
 
@@ -15,7 +15,7 @@ struct rpr_sheet {
     terse_fault fault;
 };
 
-/* An experiment; it returns at once when sheet->status is a failure. */
+/* An experiment; it returns at once if sheet->status is a failure. */
 typedef void rpr_experiment(struct rpr_sheet *sheet);
 
 /* A paper: its experiments, the last NULL. */

@@ -1,4 +1,4 @@
-/* How often a sign is wrong, and where signs fail altogether. */
+/* How often a sign is wrong, and problems on which signs fail. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -251,7 +251,7 @@ void rpr_climbing(struct rpr_sheet *sheet)
     rpr_claim(sheet, "climbing-cure", mean[2][CLIMB_POINTS - 1], RPR_AT_MOST, -0.2,
               "the same with EF-sign, which goes down: mean x after 1000 steps");
     rpr_chart(sheet, &(struct rpr_axes){"climbing", "min x/4: the sign's mean points uphill",
-                                        "round", "mean x", 0, CLIMB_POINTS, NULL, 10});
+                                        "step", "mean x", 0, CLIMB_POINTS, NULL, 10});
     for (size_t i = 0; i < METHODS; i++)
         rpr_line(sheet, mean[i], "%s", name[i]);
     free(all);
@@ -315,7 +315,7 @@ void rpr_stuck(struct rpr_sheet *sheet)
     rpr_claim(sheet, "stuck-cure", loss[2][STUCK_POINTS - 1], RPR_AT_MOST, 1e-3,
               "the same with EF-sign: loss after 2000 steps");
     rpr_chart(sheet, &(struct rpr_axes){"stuck", "Least squares in 2-D whose signs span a line",
-                                        "round", "loss", RPR_LOG_Y, STUCK_POINTS, NULL, 10});
+                                        "step", "loss", RPR_LOG_Y, STUCK_POINTS, NULL, 10});
     for (size_t i = 0; i < METHODS; i++)
         rpr_line(sheet, loss[i], "%s", name[i]);
 }

@@ -55,7 +55,7 @@ static void sparse_noise(struct rpr_sheet *sheet)
               "repeats",
               SPARSE_REPEATS);
     rpr_chart(sheet, &(struct rpr_axes){"sparse-noise", "Noise in one coordinate of a hundred",
-                                        "round", "mean loss", RPR_LOG_Y, SPARSE_POINTS, NULL, 50});
+                                        "step", "mean loss", RPR_LOG_Y, SPARSE_POINTS, NULL, 50});
     rpr_line(sheet, mean[0], "SGD, lr 0.001");
     rpr_line(sheet, mean[1], "signSGD, lr 0.01");
     free(run);
@@ -63,7 +63,7 @@ static void sparse_noise(struct rpr_sheet *sheet)
     free(loss);
 }
 
-/* ---- workers that hand in the opposite ---- */
+/* ---- workers that contribute the opposite ---- */
 
 enum { VOTERS = 27, VOTE_DIM = 1000, VOTE_STEPS = 300, VOTE_POINTS = 101, MOST_INVERTERS = 14 };
 
@@ -78,10 +78,10 @@ static void claim_inverters(struct rpr_sheet *sheet, const struct rpr_descent *r
         least_rise = a >= 4 ? fmin(least_rise, share[a] / share[a - 4]) : least_rise;
     }
     rpr_claim(sheet, "inverters-13", worst, RPR_AT_MOST, 0.7,
-              "27 workers, up to 13 hand in -g: the loss at the end over the loss at the start, "
+              "27 workers, up to 13 contribute -g: the loss at the end over the loss at the start, "
               "the worst");
     rpr_claim(sheet, "inverters-14", share[MOST_INVERTERS], RPR_AT_LEAST, 1.1,
-              "27 workers, 14 hand in -g: the loss at the end over the loss at the start");
+              "27 workers, 14 contribute -g: the loss at the end over the loss at the start");
     rpr_claim(
         sheet, "inverters-order", least_rise, RPR_AT_LEAST, 1,
         "four more inverters make the end worse: the least factor over 0..4, 1..5, .. 10..14");
@@ -110,8 +110,8 @@ static void inverters(struct rpr_sheet *sheet)
     rpr_descend(sheet, run, RUNS);
     if (sheet->status == TERSE_OK)
         claim_inverters(sheet, run);
-    rpr_chart(sheet, &(struct rpr_axes){"inverters", "27 workers, some hand in the opposite",
-                                        "round", "loss", RPR_LOG_Y, VOTE_POINTS, NULL, 3});
+    rpr_chart(sheet, &(struct rpr_axes){"inverters", "27 workers, some contribute the opposite",
+                                        "step", "loss", RPR_LOG_Y, VOTE_POINTS, NULL, 3});
     for (int a = 0; a < RUNS && sheet->status == TERSE_OK; a += a < 12 ? 4 : 1) {
         double thin[VOTE_POINTS];
         rpr_thin(run[a].loss, VOTE_STEPS, 3, thin);
@@ -168,7 +168,7 @@ static void variance(struct rpr_sheet *sheet)
     rpr_descend(sheet, run, RUNS);
     if (sheet->status == TERSE_OK)
         claim_crowds(sheet, run);
-    rpr_chart(sheet, &(struct rpr_axes){"variance", "More workers, less variance", "round", "loss",
+    rpr_chart(sheet, &(struct rpr_axes){"variance", "More workers, less variance", "step", "loss",
                                         RPR_LOG_Y, CROWD_POINTS, NULL, 4});
     for (size_t i = 0; i < RUNS && sheet->status == TERSE_OK; i++) {
         const size_t at = i % CROWDS * 2 + i / CROWDS;

@@ -4,7 +4,7 @@
 
 #include "sheet.h"
 
-rpr_experiment rpr_vote_odds;  /* the vote is right as often as the formula says */
+rpr_experiment rpr_vote_odds;  /* the vote is right as often as in the formula */
 rpr_experiment rpr_flip_rates; /* a sign is wrong no more often than Gauss' bound */
 rpr_experiment rpr_climbing;   /* the sign's mean points uphill; EF-sign goes down */
 rpr_experiment rpr_stuck;      /* signs that never leave a line; EF-sign does */

@@ -27,14 +27,14 @@ struct com_axis rpr_axis_y(const struct rpr_chart *chart)
     return axis;
 }
 
-/* In pixels. The legend stands below the drawing, so nothing can lie upon a line. */
+/* Sizes in pixels. The legend is below the drawing, so that it covers no line. */
 enum { WIDTH = 560, HEIGHT = 320, LEFT = 70, RIGHT = 26, TOP = 12, BOTTOM = 52 };
 
 static const char *const colours[] = {
     "#1f5fb4", "#d9541e", "#2e8b57", "#8e44ad", "#b8860b", "#c2185b", "#00808a", "#6b4f3a",
 };
 enum { COLOURS = sizeof colours / sizeof colours[0] };
-static const char *const dashes[] = {"", "6 4", "2 3"}; /* of the second and third eight */
+static const char *const dashes[] = {"", "6 4", "2 3"}; /* of lines 0..7, 8..15, 16..23 */
 
 static const char *colour(size_t line)
 {
@@ -46,7 +46,7 @@ static const char *dash(size_t line)
     return dashes[line / COLOURS % 3];
 }
 
-/* The first is what the others are held against: broad and pale, so that one upon it shows. */
+/* The first line is the reference: broad and pale, so that a line on top of it is visible. */
 static const char *look(const struct rpr_chart *chart, size_t line)
 {
     return line == 0 && chart->lines > 1 ? "line first" : "line";

@@ -24,8 +24,8 @@ struct rpr_setup {
     uint32_t workers;
     size_t count;
     const float *start;
-    uint64_t seed;  /* of the method's own draws */
-    uint64_t steps; /* of the whole run */
+    uint64_t seed;  /* seed of the method */
+    uint64_t steps; /* length of the run */
 };
 
 void rpr_team_open(struct rpr_team *team, const struct rpr_setup *setup);
@@ -35,7 +35,7 @@ void rpr_team_close(struct rpr_team *team);
 /* Worker's state of that name, NULL if there is none: "residual", "momentum". */
 const float *rpr_team_state(struct rpr_team *team, uint32_t worker, const char *name);
 
-/* Calls run(context, 0 .. count-1) on so many threads; each call must use only what is its own. */
+/* Calls run(context, 0 .. count-1) on so many threads; the calls must not share data. */
 void rpr_each(unsigned threads, size_t count, void (*run)(void *context, size_t index),
               void *context);
 

@@ -1,21 +1,22 @@
-/* A method trains: weights in, gradients in, weights out. It is one choice at each stage: where
- * the gradient is taken (point), what it becomes (direction), how it is said and combined (an
- * exchange), what the answer does to the weights (update).
+/* A method is a distributed optimizer: it takes each worker's gradient and updates the weights. It
+ * is one choice per stage: where the gradient is taken (point), what it becomes (direction), what
+ * is done with the compression error (feedback), how it is encoded (codec), how the workers'
+ * payloads become one aggregate (combine), and what the aggregate does to the weights (update).
  *
  *     terse_method_create("def:ratio=64,lambda=0.3,lr=0.05", group, layout, weights, &options,
  *                         &method, &fault);
  *     for (...) {
  *         const float *at = terse_method_point(method);            // take the gradient here
  *         ...
- *         terse_method_step(method, gradient, &report, &fault);    // weights are equal again
+ *         terse_method_step(method, gradient, &report, &fault);    // updates the weights
  *     }
  *
- * `terse_method_list` knows all methods; a SPEC may also compose one of stages:
+ * `terse_method_list` lists the named methods; a spec may also compose one from stages:
  * "direction=momentum,feedback=residual,codec=topk:keep=0.01,combine=allgather,update=subtract".
  *
- * All workers make it with equal spec, options and weights and call it in the same order. A step
- * happens on all of them or on none. A method belongs to one thread at a time; it allocates in
- * create and in the first step. */
+ * All workers create it with equal spec, options and weights and call it in the same order. After
+ * a step the weights are equal on all workers. A step happens on all workers or on none. A method
+ * belongs to one thread at a time. It allocates in create and in the first steps only. */
 #ifndef TERSE_METHOD_H
 #define TERSE_METHOD_H
 
@@ -37,20 +38,25 @@ typedef struct terse_method terse_method;
 
 /* Zero means the default. */
 typedef struct terse_method_options {
-    size_t size;      /* sizeof(terse_method_options), for later additions */
-    uint64_t seed;    /* of every draw */
-    uint64_t steps;   /* of the whole training: schedules and bit budgets need it; 0 unknown */
-    uint32_t threads; /* of codecs and passes; 1. Never changes a result. */
-    uint32_t compare_every;     /* compare a hash of the answer every so many exchanges; 0 never */
-    uint32_t measure_every;     /* measure memory and error every so many steps; 0 never */
+    size_t size;            /* sizeof(terse_method_options), for later additions */
+    uint64_t seed;          /* seed of all random keys */
+    uint64_t steps;         /* length of the training, for schedules and bit budgets; 0: unknown */
+    uint32_t threads;       /* threads of codecs and kernels; default 1. Never changes a result. */
+    uint32_t compare_every; /* Every so many exchanges the ranks compare a hash of the
+                             * aggregate. It is part of the closing record and costs no
+                             * message. 0: never. */
+    uint32_t measure_every; /* Every so many steps the report has the norm of the residual and
+                             * the compression error. 0: never. */
     uint32_t skip_finite_check; /* 1: the caller has checked that gradients are finite */
 
-    /* 1: `weights` are no weights: a step writes there what all agreed on (mean or majority), for
-     * an optimizer elsewhere; a step that is skipped, anything. There is no lr, decay or momentum
-     * of the update; methods whose answer are weights, and every > 1, are refused. */
+    /* 1: do not update weights; write the aggregate (mean or majority sign) to `weights`, for an
+     * external optimizer. The buffer is undefined after a skipped step. lr, weight decay and the
+     * momentum of the update do not exist then; methods whose aggregate is weights, and every > 1,
+     * are refused. */
     uint32_t aggregate_out;
-    uint32_t private_output; /* 1: nobody else writes to that buffer. A sparse answer then costs
-                              * what it says, not a pass over all elements. */
+    uint32_t private_output; /* 1: only the method writes to that buffer. The cost of a sparse
+                              * aggregate is then proportional to its entries, not to all
+                              * elements. */
 } terse_method_options;
 
 /* What a step did. */
@@ -58,16 +64,16 @@ typedef struct terse_method_report {
     terse_exchange_report exchange; /* all zero for a local step (every=H) */
     uint64_t step;                  /* its number, from 0 */
     double lr;
-    double bits;              /* of this worker's payload, per element */
-    double residual_norm;     /* |e| after the step; NaN where not measured or without memory */
-    double compression_error; /* |e| / |what was to be said|; NaN likewise */
+    double bits;              /* bits per element of this worker's payload */
+    double residual_norm;     /* |e| after the step; NaN if not measured or without a residual */
+    double compression_error; /* |e| / |what was to be encoded|; NaN likewise */
     uint32_t exchanged;       /* 0: a local step */
     uint32_t reserved;
 } terse_method_report;
 
-/* ---- what there is ---- */
+/* ---- the table of methods ---- */
 
-/* A method as the table has it. All texts are constants. */
+/* One row of the table. All texts are constants. */
 typedef struct terse_method_about {
     const char *name;
     const char *summary;
@@ -78,9 +84,9 @@ typedef struct terse_method_about {
     const char *combine;
     const char *update;
     const char *formula;  /* lines of text */
-    const char *bytes;    /* per step and worker, as a function of d and K */
-    const char *citation; /* of the paper */
-    const char *verified; /* what of it could be checked, and what is assumed */
+    const char *bytes;    /* sent per worker per step, as a function of d and K */
+    const char *citation; /* the paper */
+    const char *verified; /* what of the paper was checked, and what is assumed */
     uint32_t option_count;
 } terse_method_about;
 
@@ -89,18 +95,20 @@ TERSE_API TERSE_CHECK terse_status terse_method_list(uint32_t index, terse_metho
 TERSE_API TERSE_CHECK terse_status terse_method_option(uint32_t index, uint32_t option,
                                                        terse_option *out);
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
-/* `weights` (terse_layout_count floats, equal on all workers) stay the caller's, who must keep them
- * valid and may read them between steps; every step writes them. The group must outlive the method;
- * the layout is copied. Collective: settings that differ are TERSE_MISMATCH on every worker. */
+/* `weights` (terse_layout_count floats, equal on all workers) belong to the caller, must outlive
+ * the method and may be read between steps; every step writes them. The group must outlive the
+ * method; the layout is copied. Collective: settings that differ are TERSE_MISMATCH on every
+ * worker, and the fault names setting and rank. */
 TERSE_API TERSE_CHECK terse_status terse_method_create(const char *spec, terse_group *group,
                                                        const terse_layout *layout, float *weights,
                                                        const terse_method_options *options,
                                                        terse_method **out, terse_fault *fault);
 
-/* All workers of a local group at once, for one thread that drives them all: `weights` and `out`
- * hold one for each worker. The group is theirs. Drive them with terse_method_step_all. */
+/* Creates all workers of a local group at once, for one thread that drives them all: `weights` and
+ * `out` hold one entry per worker. The methods own the group. Step them with
+ * terse_method_step_all. */
 TERSE_API TERSE_CHECK terse_status terse_method_create_all(const char *spec, uint32_t workers,
                                                            const terse_layout *layout,
                                                            float *const *weights,
@@ -109,42 +117,49 @@ TERSE_API TERSE_CHECK terse_status terse_method_create_all(const char *spec, uin
 
 TERSE_API void terse_method_destroy(terse_method *method); /* NULL is fine */
 
-/* Reads a spec without making anything: TERSE_OK, or TERSE_BAD_SPEC with offset and reason. */
+/* Checks a spec and creates nothing: TERSE_OK, or TERSE_BAD_SPEC with offset and reason. */
 TERSE_API TERSE_CHECK terse_status terse_method_check(const char *spec, terse_fault *fault);
 
 /* ---- steps ---- */
 
-/* Where the next gradient is to be taken; valid until the next call on the method. */
+/* The point: the weights at which the next gradient is to be taken. Valid until the next call on
+ * the method. */
 TERSE_API const float *terse_method_point(const terse_method *method);
 
-/* One step. A gradient that is not finite on one worker skips the step on all: TERSE_OK,
- * report->exchange.skipped says so, and all state is untouched. (Between exchanges, every=H, a
- * worker leaves its own step out: the others cannot know.) What a codec cannot say, and a sum that
- * overflows, are found later: the step is skipped too, and state is restored to rounding; PowerSGD
- * forgets its factors. On any other failure the weights
- * are as before the step, what was said is back in memory, and the method answers TERSE_PEER_LOST
- * from then on. */
+/* One step. It is committed, skipped or failed, on all workers alike.
+ *
+ * Skipped: TERSE_OK with report->exchange.skipped != TERSE_OK. The cause is a gradient that is not
+ * finite, a value outside the range of the codec (1e6 in f16), or a sum that overflows, on any
+ * worker. All state is untouched, bit for bit, at whatever point of the step the cause was found.
+ * In a local step (every=H) a worker whose gradient is not finite leaves out its own step only: the
+ * others do not learn of it.
+ *
+ * Failed: a lost peer, a timeout, a damaged message or ranks that differ. The weights are as before
+ * the step. So are the residual and the moments, except in methods that keep both (def, def-a, ef,
+ * saef, qadam, ef-sign with momentum, and compositions of that kind): their residual, moments and
+ * point may be those of the failed step; restore a checkpoint. Every later step returns
+ * TERSE_PEER_LOST. */
 TERSE_API TERSE_CHECK terse_status terse_method_step(terse_method *method, const float *gradient,
                                                      terse_method_report *report,
                                                      terse_fault *fault);
 
-/* The same with every tensor's gradient where it lies: gradient[t] holds that of tensor t. They are
- * copied together only where the spec needs one piece: clipping, local steps, and where the
- * gradient itself is what is said. */
+/* The same with one buffer per tensor: gradient[t] is the gradient of tensor t. They are copied
+ * into one buffer only where the spec needs that: for clipping, for local steps, and where the
+ * gradient itself is encoded (no residual, no momentum). */
 TERSE_API TERSE_CHECK terse_status terse_method_step_tensors(terse_method *method,
                                                              const float *const *gradient,
                                                              terse_method_report *report,
                                                              terse_fault *fault);
 
-/* One step of all workers of terse_method_create_all: `gradient` holds one for each. `report` may
- * be NULL, or has room for one of each. */
+/* One step of all workers of terse_method_create_all: `gradient` holds one per worker. `report` may
+ * be NULL, or holds one per worker. */
 TERSE_API TERSE_CHECK terse_status terse_method_step_all(terse_method *const *method,
                                                          const float *const *gradient,
                                                          terse_method_report *report,
                                                          terse_fault *fault);
 
-/* Tensor by tensor while the caller still computes, as with terse_exchange_post; not with clipping
- * or local steps, which need all of the gradient. */
+/* The same bucket by bucket while the caller still computes, see terse_exchange_post; not with
+ * clipping or local steps, which need the whole gradient. */
 TERSE_API TERSE_CHECK terse_status terse_method_post(terse_method *method, const float *gradient,
                                                      uint32_t first, uint32_t count,
                                                      terse_fault *fault);
@@ -154,51 +169,53 @@ TERSE_API TERSE_CHECK terse_status terse_method_finish(terse_method *method, con
 
 /* ---- the result ---- */
 
-/* 1 if the point to evaluate and deploy is not the weights (def-a). */
+/* 1 if the evaluation weights are not the training weights (def-a: x - mean e). */
 TERSE_API int terse_method_has_eval_weights(const terse_method *method);
 
-/* Writes that point: collective, costs a dense sum where terse_method_has_eval_weights. */
+/* Writes the evaluation weights. Collective; where terse_method_has_eval_weights it costs a dense
+ * all-reduce. */
 TERSE_API TERSE_CHECK terse_status terse_method_eval_weights(terse_method *method, float *out,
                                                              terse_fault *fault);
-/* The same for all workers of terse_method_create_all; `out` is the one point of all. */
+/* The same for all workers of terse_method_create_all, which share one `out`. */
 TERSE_API TERSE_CHECK terse_status terse_method_eval_weights_all(terse_method *const *method,
                                                                  float *out, terse_fault *fault);
 
 /* ---- settings ---- */
 
-/* The complete spec, every option written out; belongs to the method. */
+/* The complete spec, every option written out. The text belongs to the method. */
 TERSE_API const char *terse_method_spec(const terse_method *method);
-/* What its exchange chose, as terse_exchange_settings. */
+/* Codec, combine and feedback that were chosen, see terse_exchange_settings. */
 TERSE_API const char *terse_method_settings(const terse_method *method);
-/* Replaces lr and schedule from the next step on; the same on all workers. */
+/* Replaces lr and schedule from the next step on. All workers must set the same value. */
 TERSE_API TERSE_CHECK terse_status terse_method_set_lr(terse_method *method, double lr);
 TERSE_API uint64_t terse_method_steps_done(const terse_method *method);
 TERSE_API uint32_t terse_method_workers(const terse_method *method);
 
 /* ---- state: everything but the weights, to save and restore between steps ---- */
 
-/* What becomes of a part of the state when the number of workers changes. */
+/* What to do with a part of the state when the number of workers changes. */
 typedef enum terse_state_kind {
-    TERSE_STATE_SHARED,   /* equal on all: any worker's copy */
-    TERSE_STATE_RESIDUAL, /* error memory: the sum over workers must stay */
+    TERSE_STATE_SHARED,   /* equal on all workers: take any worker's copy */
+    TERSE_STATE_RESIDUAL, /* a residual: its sum over the workers must not change */
     TERSE_STATE_OWN,      /* a worker's own moments: new workers may copy another's */
     TERSE_STATE_SLICES,   /* floats, zero outside a worker's slices: the sum is the whole */
-    TERSE_STATE_HINT,     /* may be dropped: the next step does without */
+    TERSE_STATE_HINT,     /* may be dropped: the next step works without it */
 } terse_state_kind;
 
 typedef struct terse_state {
     const char *name; /* constant */
-    void *bytes;      /* the method's own, until the next step: read to save, write to restore */
+    void *bytes; /* the method's own buffer: read it to save, write it to restore; valid until the
+                  * next step, which may use another buffer */
     size_t len;
     terse_state_kind kind;
     uint32_t floats; /* 1: `bytes` are floats */
 } terse_state;
 
-/* Part `index` from 0; TERSE_BAD_ARGUMENT past the last. Names and lengths depend on spec, layout
- * and number of workers alone. */
+/* Part `index`, from 0; TERSE_BAD_ARGUMENT past the last. Names and lengths depend only on spec,
+ * layout and number of workers. */
 TERSE_API TERSE_CHECK terse_status terse_method_state(terse_method *method, uint32_t index,
                                                       terse_state *out);
-/* To be called once every part (and the weights) have been written: makes the point anew. */
+/* Call it after all parts and the weights have been written: it computes the point. */
 TERSE_API TERSE_CHECK terse_status terse_method_restored(terse_method *method, terse_fault *fault);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
-/* Who answers for what. Cuts depend on the tensor and the number of workers alone, never on the
- * bucket, so that bytes and results do not depend on how tensors are put into buckets. */
+/* Which rank owns which pieces. Cuts depend only on the tensor and the number of workers, never on
+ * the bucket, so that payloads and results do not depend on how tensors are grouped into buckets.
+ */
 #include "combine/combine.h"
 
-#define CUT_STEP 2048u /* pieces start at multiples of it: draws and packed bits stay aligned */
+#define CUT_STEP 2048u /* pieces start at multiples: random blocks and packed bits stay aligned */
 
 /* Where slice j of `workers` starts in a tensor of n elements. */
 static uint64_t slice_start(uint64_t n, uint32_t j, uint32_t workers)
@@ -24,8 +25,8 @@ static struct tsi_piece run_of(struct tsi_piece whole, uint64_t first, uint64_t 
     return whole;
 }
 
-/* Slice j of tensor t belongs to rank (j + t) % workers: small tensors, which are all in their last
- * slice, take turns. */
+/* Slice j of tensor t belongs to rank (j + t) % workers, so that small tensors, whose elements are
+ * all in their last slice, are spread over the ranks. */
 static uint32_t cut_slices(const terse_layout *layout, uint32_t first, uint32_t count,
                            uint32_t rank, uint32_t workers, struct tsi_piece *piece)
 {

@@ -5,20 +5,20 @@
 
 #include "base/fault.h"
 
-#define WINDOW 8192u /* elements that are added up at a time: their sums stay in the cache */
+#define WINDOW 8192u /* elements that are added at a time: their sums stay in the cache */
 
-/* A rank's section of the piece at hand, decoded as far as needed. */
+/* A rank's section of the current piece, decoded as far as needed. */
 struct decoding {
-    size_t at; /* of its payload */
+    size_t at; /* offset in the rank's payload */
     struct tsi_entries entries;
     struct tsi_batch batch;
-    size_t next; /* of the batch */
-    int over;
+    size_t next; /* first entry of the batch that is not added yet */
+    int over;    /* 1: there are no further batches */
 };
 
 struct tsi_merge_scratch {
-    float sum[WINDOW];            /* 0 between windows */
-    uint64_t marked[WINDOW / 64]; /* a bit for every element that has an entry; likewise */
+    float sum[WINDOW];            /* all 0 between windows */
+    uint64_t marked[WINDOW / 64]; /* one bit per element that has an entry; 0 between windows */
     struct decoding decoding[];
 };
 
@@ -74,7 +74,7 @@ static void mark(struct tsi_merge_scratch *scratch, uint32_t at, float value)
     scratch->marked[at / 64] |= UINT64_C(1) << at % 64;
 }
 
-/* Adds the entries of a rank before element `end`. */
+/* Adds the entries of a rank that are before element `end`. */
 static terse_status add_source(struct tsi_merge_scratch *scratch, const struct merging *to,
                                const struct tsi_call *call, struct decoding *source, uint32_t start,
                                uint64_t end)
@@ -96,8 +96,8 @@ static terse_status add_source(struct tsi_merge_scratch *scratch, const struct m
     }
 }
 
-/* Moves the sums of a window to the list. Returns how many, and 0s are left. *bad: one is not
- * finite. */
+/* Moves the sums of a window to the list, clears the window and returns their number. *bad: one is
+ * not finite. */
 static size_t list_window(struct tsi_merge_scratch *scratch, uint32_t start, uint32_t *index,
                           float *sum, int *bad)
 {
@@ -115,7 +115,7 @@ static size_t list_window(struct tsi_merge_scratch *scratch, uint32_t start, uin
     return count;
 }
 
-/* ---- all ---- */
+/* ---- all pieces ---- */
 
 static terse_status open_sources(struct merging *to, const struct tsi_call *call)
 {

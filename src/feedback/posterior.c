@@ -52,7 +52,7 @@ static inline float exp_minus(float z)
     return power * scale.value;
 }
 
-/* tanh of y >= 0; a series where 1 - exp would cancel. No branch, so that compilers do several. */
+/* tanh of y >= 0; a series where 1 - exp would cancel. No branch, so that compilers vectorise. */
 static inline float tanh_of(float y)
 {
     const float square = y * y;
@@ -68,8 +68,8 @@ static float balance(enum tsi_posterior_form form, float sum, float before, floa
     return fabsf(form == TSI_FORM_PREV ? sum / before : 1 + (sum - before) / now);
 }
 
-/* Scores of up to BATCH elements whose a = g + e is in `now`. 0 / 0 and overflow: nothing is known,
- * as if it had not been sent. */
+/* Scores of up to BATCH elements whose a = g + e is in `now`. Where the quotient is 0 / 0 or
+ * overflows, the score is that of an element that was not sent. */
 enum { BATCH = 256, AHEAD = 16 };
 
 static void score(enum tsi_posterior_form form, float mu, const float *now, const float *sum,

@@ -1,4 +1,4 @@
-/* RegTop-k writes down what it sent in a step, and the aggregate there. */
+/* RegTop-k records which elements it sent in a step, and their aggregate. */
 #include "combine/combine.h"
 #include "feedback/posterior.h"
 
@@ -14,14 +14,14 @@ static struct tsi_bucket *bucket_after(struct tsi_bucket *const *buckets, uint32
     return next;
 }
 
-/* A place in an aggregate; the elements that are asked for ascend. */
+/* A position in an aggregate; elements are looked up in ascending order. */
 struct place {
     const struct tsi_aggregate *aggregate;
     uint32_t span;
-    size_t at; /* in a list */
+    size_t at; /* entry of a list span */
 };
 
-/* The value of an element, 0 where no span has it. */
+/* The value of an element; 0 if no span contains it. */
 static float value_at(struct place *place, uint64_t element)
 {
     for (; place->span < place->aggregate->count; place->span++, place->at = 0) {
@@ -38,7 +38,7 @@ static float value_at(struct place *place, uint64_t element)
     return 0;
 }
 
-/* One piece. Returns how long its section is. */
+/* Records one piece and returns the length of its section. */
 static size_t remember_piece(struct tsi_posterior *posterior, const struct tsi_bucket *bucket,
                              const struct tsi_call *call, struct place *place,
                              const uint8_t *section)
@@ -46,7 +46,7 @@ static size_t remember_piece(struct tsi_posterior *posterior, const struct tsi_b
     struct tsi_entries entries;
     struct tsi_batch batch;
     size_t used = 0;
-    /* It was encoded here, so nothing about it can be wrong. */
+    /* This rank encoded the section itself, so it is well formed. */
     if (tsi_entries_open(bucket->codec, call, section, SIZE_MAX, &used, &entries, NULL) != TERSE_OK)
         return used;
     while (!call->piece->plain &&

@@ -1,4 +1,4 @@
-/* What the papers are judged against, and what one composes oneself. */
+/* The baselines of the papers, and the row of composed methods. */
 #include "method/rows.h"
 
 /* ---- error feedback ---- */
@@ -20,7 +20,7 @@ const struct tsi_method_row tsi_method_ef = {
     .name = "ef",
     BLOCK_METHOD,
     OPTIONS(ef_options),
-    .about = {.summary = "error feedback over a random block",
+    .about = {.summary = "error feedback with a random block",
               .point = "x",
               BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x",
@@ -38,7 +38,7 @@ const struct tsi_method_row tsi_method_saef = {
               BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x - e_k",
               .citation = "Xu, Huo, Huang, Step-Ahead Error Feedback, AAAI 2021 (one-way form)",
-              .verified = "one-way form, as DEF's paper compares with"},
+              .verified = "one-way form, the one that DEF's paper compares with"},
 };
 
 static const struct tsi_default topk_options[] = {
@@ -59,16 +59,16 @@ const struct tsi_method_row tsi_method_topk = {
     .combine = "allgather",
     .update = TSI_UPDATE_SGD,
     OPTIONS(topk_options),
-    .about = {.summary = "the largest of what is unsaid, with error feedback",
+    .about = {.summary = "the largest elements of gradient plus residual",
               .point = "x",
               .direction = "g",
               .feedback = IN_GRADIENTS,
               .codec = "topk",
-              .combine =
-                  "allgather (exact); sparse-allreduce: the same bits, less for many workers",
+              .combine = "allgather (exact); sparse-allreduce: the same result, fewer bytes with "
+                         "many workers",
               .update = "sgd",
-              .formula = "a_k = g_k + e_k;  say the k largest |a_k|;  e_k = a_k - said\n"
-                         "x <- x - lr * mean said",
+              .formula = "a_k = g_k + e_k;  send the k largest |a_k|;  e_k = a_k - sent\n"
+                         "x <- x - lr * mean sent",
               .bytes = "(K-1) * keep * d * (32 + log2(1/keep) + 2)/8, about",
               .citation = "Stich, Cordonnier, Jaggi, Sparsified SGD with Memory, NeurIPS 2018; "
                           "Lin et al., Deep Gradient Compression, ICLR 2018",
@@ -88,18 +88,18 @@ const struct tsi_method_row tsi_method_ef_sign = {
     .combine = "shard",
     .update = TSI_UPDATE_SUBTRACT,
     OPTIONS(ef_sign_options),
-    .about = {.summary = "signs with a scale, and error feedback both ways",
+    .about = {.summary = "scaled signs, error feedback at workers and owners",
               .point = "x",
               .direction = "g, or momentum",
               .feedback = IN_WEIGHTS,
               .codec = "scaled-sign",
-              .combine = "shard, re-encoded with the owner's memory",
+              .combine = "shard, re-encoded with the owner's residual",
               .update = "subtract",
               .formula = "p = lr * g + e;  D = (|p|_1 / d) sgn(p);  x <- x - mean D;  e = p - D",
               .bytes = "2(K-1)/K * d/8",
               .citation = "Karimireddy, Rebjock, Stich, Jaggi, ICML 2019; with momentum: Zheng, "
                           "Huang, Kwok, NeurIPS 2019",
-              .verified = "the rule; the way back is compressed as well"},
+              .verified = "the rule; owners compress what they send back as well"},
 };
 
 static const struct tsi_default powersgd_options[] = {
@@ -120,7 +120,7 @@ const struct tsi_method_row tsi_method_powersgd = {
               .codec = "low-rank",
               .combine = "allreduce",
               .update = "sgd",
-              .formula = "P = mean M_k Q;  orthonormalise P;  Q = mean M_k^T P;  say P Q^T",
+              .formula = "P = mean M_k Q;  orthonormalise P;  Q = mean M_k^T P;  aggregate P Q^T",
               .bytes = "2(K-1)/K * 4 * rank * (rows + cols), summed over matrices",
               .citation = "Vogels, Karimireddy, Jaggi, PowerSGD, NeurIPS 2019",
               .verified = "standard, warm start"},
@@ -139,7 +139,7 @@ const struct tsi_method_row tsi_method_dense = {
     .combine = "allreduce",
     .update = TSI_UPDATE_SGD,
     OPTIONS(dense_options),
-    .about = {.summary = "everything, uncompressed: SGD with momentum",
+    .about = {.summary = "uncompressed: SGD with momentum",
               DENSE_ABOUT,
               .codec = "f32",
               .combine = "allreduce",
@@ -157,7 +157,7 @@ const struct tsi_method_row tsi_method_fp16 = {
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
     OPTIONS(dense_options),
-    .about = {.summary = "everything, in half precision",
+    .about = {.summary = "every element in half precision",
               DENSE_ABOUT,
               .codec = "f16",
               .combine = "shard, added in f32",
@@ -175,7 +175,7 @@ const struct tsi_method_row tsi_method_bf16 = {
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
     OPTIONS(dense_options),
-    .about = {.summary = "everything, in bfloat16",
+    .about = {.summary = "every element in bfloat16",
               DENSE_ABOUT,
               .codec = "bf16",
               .combine = "shard, added in f32",
@@ -204,7 +204,7 @@ const struct tsi_method_row tsi_method_adam = {
     .combine = "allreduce",
     .update = TSI_UPDATE_ADAM,
     OPTIONS(adam_options),
-    .about = {.summary = "everything, uncompressed: Adam, AdamW with wd",
+    .about = {.summary = "uncompressed: Adam; AdamW with wd",
               DENSE_ABOUT,
               .codec = "f32",
               .combine = "allreduce",
@@ -260,7 +260,7 @@ const struct tsi_method_row tsi_method_terngrad = {
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
     OPTIONS(sgd_options),
-    .about = {.summary = "-1, 0 or +1 times the largest magnitude, right on average",
+    .about = {.summary = "-1, 0 or +1 times the largest magnitude, unbiased",
               GRID_ABOUT,
               .codec = "uniform:bits=2",
               .formula = "x <- x - lr * mean s_k * ternary(g_k / s_k),  s_k = max |g_k|",
@@ -276,7 +276,7 @@ const struct tsi_method_row tsi_method_natural = {
     .combine = "shard",
     .update = TSI_UPDATE_SGD,
     OPTIONS(sgd_options),
-    .about = {.summary = "the nearest powers of two, right on average",
+    .about = {.summary = "the nearest powers of two, unbiased",
               GRID_ABOUT,
               .codec = "natural",
               .formula = "x <- x - lr * mean C(g_k),  C rounds to a power of two at random",
@@ -285,7 +285,7 @@ const struct tsi_method_row tsi_method_natural = {
               .verified = "the quantizer, exact"},
 };
 
-/* ---- one's own ---- */
+/* ---- composed methods ---- */
 
 static const struct tsi_default composed_options[] = {
     RATE("0.05"),

@@ -15,7 +15,7 @@ const struct tsi_method_row tsi_method_signsgd = {
     .update = TSI_UPDATE_SIGNED,
     .no_local_steps = NO_LOCAL_SIGNS,
     OPTIONS(signsgd_options),
-    .about = {.summary = "the majority's sign of the gradient",
+    .about = {.summary = "majority vote on the signs of the gradients",
               .point = "x",
               .direction = "g",
               .feedback = "none",
@@ -27,7 +27,7 @@ const struct tsi_method_row tsi_method_signsgd = {
               .citation = "Bernstein, Wang, Azizzadenesheli, Anandkumar, signSGD, ICML 2018; "
                           "Bernstein, Zhao, Azizzadenesheli, Anandkumar, ICLR 2019",
               .verified = "the rule and the vote are the papers'; tie=plus and zero=plus are their "
-                          "program's, coin is ours"},
+                          "program's, coin is an addition"},
 };
 
 static const struct tsi_default signum_options[] = {
@@ -44,7 +44,7 @@ const struct tsi_method_row tsi_method_signum = {
     .update = TSI_UPDATE_SIGNED,
     .no_local_steps = NO_LOCAL_SIGNS,
     OPTIONS(signum_options),
-    .about = {.summary = "the majority's sign of the workers' momenta",
+    .about = {.summary = "majority vote on the signs of the workers' momenta",
               .point = "x",
               .direction = "momentum",
               .feedback = "none",
@@ -57,7 +57,8 @@ const struct tsi_method_row tsi_method_signum = {
               .citation = "Bernstein, Wang, Azizzadenesheli, Anandkumar, signSGD, ICML 2018; "
                           "Bernstein, Zhao, Azizzadenesheli, Anandkumar, ICLR 2019",
               .verified = "rule, vote, momentum on the workers and decoupled decay are the "
-                          "papers'; tie=plus and zero=plus are their program's, coin is ours"},
+                          "papers'; tie=plus and zero=plus are their program's, coin is an "
+                          "addition"},
 };
 
 /* ---- DEF ---- */
@@ -78,7 +79,7 @@ const struct tsi_method_row tsi_method_def = {
     .point = TSI_POINT_DETACHED,
     BLOCK_METHOD,
     OPTIONS(def_options),
-    .about = {.summary = "detached error feedback over a random block",
+    .about = {.summary = "detached error feedback with a random block",
               .point = "x - lambda e",
               BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x - lambda * e_k",
@@ -93,13 +94,12 @@ const struct tsi_method_row tsi_method_def_a = {
     BLOCK_METHOD,
     .deploys = 1,
     OPTIONS(def_options),
-    .about = {.summary = "DEF, evaluated and deployed at x - mean e",
+    .about = {.summary = "DEF with evaluation weights x - mean e",
               .point = "x - lambda e",
               BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x - lambda * e_k;  evaluate at x_A = x - mean_k e_k",
               .citation = BLOCK_PAPER,
-              .verified = "x_A as in the authors' program; that it is what they call DEF-A is "
-                          "inferred"},
+              .verified = "x_A as in the authors' program; that this is their DEF-A is inferred"},
 };
 
 /* ---- Quantized Adam ---- */
@@ -122,7 +122,7 @@ const struct tsi_method_row tsi_method_qadam = {
     .codec = "log:k={kg}",
     .back = "nearest:k={kx},range={range}",
     .update = TSI_UPDATE_REPLACE,
-    .no_local_steps = "its moments belong to gradients at weights that all workers share",
+    .no_local_steps = "its moments need gradients at weights that all workers share",
     OPTIONS(qadam_options),
     .about = {.summary = "quantized Adam: 3-bit steps up, quantized weights down",
               .point = "Q_x(x)",
@@ -133,13 +133,13 @@ const struct tsi_method_row tsi_method_qadam = {
               .update = "weights replaced",
               .formula = "v_k <- beta2 * v_k + (1-beta2) * g_k^2;  m_k <- beta1 * m_k + "
                          "(1-beta1) * g_k\n"
-                         "u_k = lr * m_k / sqrt(v_k) + e_k;  say Q_g(u_k);  e_k = u_k - Q_g(u_k)\n"
-                         "owner: x <- x - mean Q_g(u_k), says Q_x(x)",
+                         "u_k = lr * m_k / sqrt(v_k) + e_k;  send Q_g(u_k);  e_k = u_k - Q_g(u_k)\n"
+                         "owner: x <- x - mean Q_g(u_k);  send Q_x(x)",
               .bytes = "(K-1)/K * d * (bits(kg) + kx+2)/8",
               .citation = "Chen, Shen, Huang, Liu, Quantized Adam with Error Feedback, "
                           "ACM TIST 2021",
-              .verified = "structure from the paper; grids and the order of lines from memory of "
-                          "it; slices instead of one server"},
+              .verified = "structure from the paper; grids and the order of lines recalled, not "
+                          "checked; slices instead of one server"},
 };
 
 /* ---- RegTop-k ---- */
@@ -165,17 +165,18 @@ const struct tsi_method_row tsi_method_regtopk = {
     .update = TSI_UPDATE_SGD,
     .posterior = 1,
     OPTIONS(regtopk_options),
-    .about = {.summary = "Top-k that learns from what the others cancelled",
+    .about = {.summary = "Top-k whose scores fall where other workers cancelled",
               .point = "x",
               .direction = "g",
-              .feedback = IN_GRADIENTS "; and a_prev, G where it said something",
+              .feedback = IN_GRADIENTS "; and a_prev, G of the elements sent in the last step",
               .codec = "topk",
-              .combine = "allgather (exact) or sparse-allreduce; not a re-sparsified one",
+              .combine = "allgather or sparse-allreduce, both exact; shard and parameter-server "
+                         "are refused",
               .update = "sgd",
               .formula = "a_k = g_k + e_k;  score_j = |a_j| * tanh(|1 + Delta_j| / mu)\n"
-                         "1 + Delta_j = G_j / (w * a_prev_j) where j was said last round, else "
-                         "huge;  w = 1/K\n"
-                         "say the k largest scores;  e_k = a_k - said;  G = mean said;  "
+                         "1 + Delta_j = G_j / (w * a_prev_j) where j was sent in the last step, "
+                         "else huge;  w = 1/K\n"
+                         "send the k largest scores;  e_k = a_k - sent;  G = mean sent;  "
                          "x <- x - lr * G",
               .bytes = "(K-1) * keep * d * (32 + log2(1/keep) + 2)/8, about",
               .citation = "Bereyhi, Liang, Boudreau, Afana, RegTop-k, IEEE TSP 2025 (first MLSP "
@@ -220,11 +221,11 @@ const struct tsi_method_row tsi_method_dqsgd = {
               .combine = "shard (re-encoded) or allgather",
               .update = "sgd",
               .formula = "s_n = kappa * alpha^((N-1-n)/2) * |g_n|_p;  B_n = log2(s_n + 1) + 1\n"
-                         "kappa: given; from (epsilon, L, sigma); or from an average, solved again "
+                         "kappa: given; from (epsilon, L, sigma); or from an average, solved anew "
                          "in every step",
               .bytes = "2(K-1)/K * d * B_n/8",
               .citation = "Yan, Huang, Lan, Song, DQ-SGD: Dynamic Quantization, MASS 2021",
               .verified = "quantizer, bound and budget form from the paper; the error-constrained "
-                          "form is derived from its bound; rms and meanstd from memory of other "
-                          "papers"},
+                          "form is derived from its bound; rms and meanstd are recalled from other "
+                          "papers, not checked"},
 };

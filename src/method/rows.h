@@ -26,12 +26,13 @@
         TSI_MIN, "0" \
     }
 
-#define NO_LOCAL_SIGNS "signs have no length, so one vote cannot replace several steps"
+#define NO_LOCAL_SIGNS "a sign has no magnitude, so one vote cannot replace several steps"
 
-#define IN_WEIGHTS "residual, in units of weights: lr is inside, so a change of lr needs nothing"
-#define IN_GRADIENTS                                                                          \
-    "residual, in units of gradients: lr is outside, so a change of lr or of the loss scale " \
-    "also changes what is remembered"
+#define IN_WEIGHTS \
+    "residual, in units of weights: it includes lr, so a change of lr leaves it valid"
+#define IN_GRADIENTS                                                                         \
+    "residual, in units of gradients: it excludes lr, so a new lr also applies to what was " \
+    "dropped before, and a new loss scale mixes two scales"
 
 /* ---- error feedback over random blocks ---- */
 

@@ -62,8 +62,8 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_TIE] = {"tie", CHOICE("coin|plus", 1), .help = "the sign of a tied vote"},
     [TSI_ZERO] = {"zero", CHOICE("plus|coin", 1), .help = "the sign of an exact zero"},
     [TSI_SCHEDULE] = {"schedule", CHOICE("constant|step|cosine|sqrt", 3),
-                      .help =
-                          "of lr: a tenth after 1/2 and again after 3/4; half a cosine; 1/sqrt t"},
+                      .help = "lr over time; step: a tenth after 1/2 and again after 3/4; "
+                              "cosine: half a cosine; sqrt: 1/sqrt t"},
     [TSI_RAMP] = {"ramp", WHOLE("0..1e9", 0, 1e9), .help = "steps of linear warm-up of lr"},
     [TSI_CLIP] = {"clip", REAL("0..1e30", 0, 1e30),
                   .help = "largest norm of a worker's gradient; 0: no clipping"},
@@ -140,7 +140,8 @@ static int is_option(const terse_option *list, size_t count, const char *text, s
     return 0;
 }
 
-/* One entry after the other; what follows codec= and is nobody else's is the codec's. */
+/* A spec that is being read, entry by entry. After codec=, entries that no other option claims
+ * belong to the codec. */
 struct reading {
     struct tsi_settings *settings;
     terse_option list[TSI_MAX_ENTRIES];
@@ -159,7 +160,8 @@ static terse_status read_word(struct reading *reading, int word, const char *tex
     if (reading->words >> word & 1u)
         return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s is given twice", word_names[word]);
     if (len == name_len || len - name_len >= TSI_MAX_WORD)
-        return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s needs a value", word_names[word]);
+        return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s needs a value of 1 to %u bytes",
+                        word_names[word], TSI_MAX_WORD - 1u);
     memcpy(out, text + name_len, len - name_len);
     out[len - name_len] = '\0';
     reading->settings->at[word] = offset + name_len;
@@ -179,7 +181,8 @@ static terse_status read_entry(struct reading *reading, const char *text, size_t
         char *const codec = reading->settings->word[TSI_WORD_CODEC];
         const size_t used = strlen(codec);
         if (used + len + 2 > TSI_MAX_WORD)
-            return tsi_fail(fault, TERSE_BAD_SPEC, offset, "the codec's spec is too long");
+            return tsi_fail(fault, TERSE_BAD_SPEC, offset,
+                            "the codec's spec has more than %u bytes", TSI_MAX_WORD - 1u);
         codec[used] = ',';
         memcpy(codec + used + 1, text, len);
         codec[used + 1 + len] = '\0';
@@ -220,7 +223,8 @@ terse_status tsi_settings_read(const char *spec, struct tsi_settings *out, terse
         reading.list[i] = tsi_setting_option(&row->options[i]);
     terse_status status = tsi_spec_defaults(reading.list, reading.count, reading.value, fault);
     if (status == TERSE_OK && spec[len] == ',')
-        status = tsi_fail(fault, TERSE_BAD_SPEC, len, "expected ':' after %s", row->name);
+        status = tsi_fail(fault, TERSE_BAD_SPEC, len,
+                          "expected ':' before the options of %s, not ','", row->name);
     if (status == TERSE_OK && spec[len] != '\0')
         status = read_list(&reading, spec + len + (len > 0), len + (len > 0), fault);
     for (size_t i = 0; i < row->option_count; i++)
@@ -234,7 +238,7 @@ struct writing {
     char *out;
     size_t cap;
     size_t used;
-    const char *mark; /* before the next entry */
+    const char *mark; /* what separates the next entry from what is written */
 };
 
 static void write_entry(struct writing *writing, const char *name, const char *value)

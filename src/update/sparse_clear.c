@@ -3,12 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES_PER_FLOAT 8u /* one place for so many floats: beyond, clearing all is as fast */
+#define FLOATS_PER_PLACE 8u /* with more places than that, clearing the whole buffer is as fast */
 #define AHEAD ((size_t)16)  /* places prefetched: about a memory latency */
 
 int tsi_sparse_clear_create(struct tsi_sparse_clear *clear, size_t floats)
 {
-    *clear = (struct tsi_sparse_clear){.cap = floats / PLACES_PER_FLOAT};
+    *clear = (struct tsi_sparse_clear){.cap = floats / FLOATS_PER_PLACE};
     clear->place = malloc((clear->cap + 1) * sizeof *clear->place);
     return clear->place != NULL;
 }

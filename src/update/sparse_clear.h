@@ -1,5 +1,5 @@
-/* An answer that is 0 but in places, in a buffer that nobody else writes to: the next one need not
- * clear all of it, only the places of the last. */
+/* Clearing a private output buffer: only the elements that the last sparse aggregate wrote are set
+ * to 0, not the whole buffer. */
 #ifndef TSI_SPARSE_CLEAR_H
 #define TSI_SPARSE_CLEAR_H
 
@@ -7,20 +7,21 @@
 #include <stdint.h>
 
 struct tsi_sparse_clear {
-    uint64_t *place; /* where the buffer may not be 0, some more than once */
+    uint64_t *place; /* elements that may be nonzero, some listed more than once */
     size_t count;
     size_t cap;
-    int known; /* 0: anywhere */
+    int known; /* 0: any element may be nonzero */
 };
 
-/* For a buffer of `floats`; 0 without memory. Nothing is known of it at first. */
+/* For a buffer of `floats`, any of which may be nonzero at first; 0 if out of memory. */
 int tsi_sparse_clear_create(struct tsi_sparse_clear *clear, size_t floats);
 void tsi_sparse_clear_destroy(struct tsi_sparse_clear *clear);
 
-/* Makes all of the buffer 0. */
+/* Sets the whole buffer to 0. */
 void tsi_sparse_clear_clear(struct tsi_sparse_clear *clear, float *buffer, size_t floats);
 
-/* Something is written at base + index[0 .. count-1]; index NULL: base .. base + count-1. */
+/* Records that elements base + index[0 .. count-1] are written; index NULL: base .. base + count-1.
+ */
 void tsi_sparse_clear_mark(struct tsi_sparse_clear *clear, uint64_t base, const uint32_t *index,
                            size_t count);
 

@@ -109,7 +109,7 @@ class Case(unittest.TestCase):
         return self.terse(*words, **how).stdout.decode()
 
     def error(self, *words, expect=REFUSED, **how):
-        """What it says on standard error, which must be all that it says."""
+        """The text on standard error; standard output must be empty."""
         done = self.terse(*words, expect=expect, **how)
         self.assertIn(done.stdout, (b"", None), words)
         return done.stderr.decode()

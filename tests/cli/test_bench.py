@@ -78,15 +78,15 @@ class Methods(Case):
                                beside["regtopk"]["step_seconds"] / beside["topk"]["step_seconds"],
                                places=6)
 
-    def test_limits_say_as_many_passes_as_they_count(self):
+    def test_limits_name_as_many_passes_as_they_count(self):
         """The limit is made of the passes that its text names."""
         rows = self.json("bench", "methods", "--json", "--count", "1k", "--seconds", "0")["rows"]
         for row in rows:
-            said = ("codes", "halves", "payload", "Q_x", "touched", "block")
+            partial = ("codes", "halves", "payload", "Q_x", "touched", "block")
             passes = [p.strip() for part in row["limit"].replace("owner:", "").replace("vote:", "")
                       .split("|") for piece in part.split(";") for p in piece.split(",")]
             whole = [p.split(" ")[0] for p in passes
-                     if not any(word in p for word in said)]
+                     if not any(word in p for word in partial)]
             whole = {kind: whole.count(kind) for kind in ("R", "W", "RW")}
             least = (whole["R"] * row["read_seconds"] + whole["W"] * row["write_seconds"] +
                      whole["RW"] * row["update_seconds"])
@@ -99,16 +99,16 @@ class Methods(Case):
     def test_text_and_lists(self):
         text = self.text("bench", "methods", "--seconds", "0", "--count", "1k", "--threads", "1",
                          "2", "--method", "topk", "regtopk", "def:ratio=256,lambda=0.5")
-        for word in ("x limit", "block moved", "R g, RW e", "regtopk takes", "check that all"):
+        for word in ("x limit", "block moved", "R g, RW e", "regtopk takes", "finite check"):
             self.assertIn(word, text)
         self.assertEqual(len([x for x in text.splitlines() if x.startswith("def:ratio")]), 2)
 
     def test_other_passes_are_refused(self):
-        for spec, why in (("topk:momentum=0.9", "momentum makes other passes"),
-                          ("def:momentum=0", "momentum makes other passes"),
-                          ("def:every=4", "every makes other passes"),
-                          ("qsgd:combine=allgather", "another stage makes other passes"),
-                          ("codec=topk", "does not know this method")):
+        for spec, why in (("topk:momentum=0.9", "with momentum it makes other passes"),
+                          ("def:momentum=0", "with momentum it makes other passes"),
+                          ("def:every=4", "with every it makes other passes"),
+                          ("qsgd:combine=allgather", "with another stage it makes other passes"),
+                          ("codec=topk", "has no row for this method")):
             text = self.error("bench", "methods", "--json", "--seconds", "0", "--count", "1k",
                               "--method", spec, expect=USAGE)
             self.assertIn(why, text)

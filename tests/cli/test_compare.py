@@ -1,4 +1,4 @@
-"""`terse compare`: one table of several trainings, which goes on where it stopped; and the live page."""
+"""`terse compare`: one table of several trainings, which continues where it stopped; and the live page."""
 import http.client
 import json
 import os
@@ -131,7 +131,7 @@ class GoesOn(CompareCase):
                 first = self.times(out + "/dense-seed1")
                 if number == signal.SIGTERM:
                     self.assertEqual(process.returncode, REFUSED)
-                    self.assertIn("the same command goes on", err)
+                    self.assertIn("the same command continues", err)
                 rest = self.json(*words)["members"]
                 for a, b in zip(rest, whole):
                     self.assertEqual((a["loss"], a["accuracy"], a["bytes_per_step"]),
@@ -170,7 +170,7 @@ class Refused(CompareCase):
                 self.assertFalse(os.path.exists(self.path("cmp")))
 
     def test_usage(self):
-        for words, reason in (((), "--methods"), (("--methods", "dense", "--resume", "x"), "goes on"),
+        for words, reason in (((), "--methods"), (("--methods", "dense", "--resume", "x"), "it continues"),
                               (("--methods", "dense", "--method", "dense"), "--methods"),
                               (("--methods", "dense", "-v"), "for terse train"),
                               (("--methods", "dense", "--seeds", "0"), "--seeds")):
@@ -215,7 +215,7 @@ class Live(CompareCase):
             self.assertTrue(text, "the events ended")
             if text.startswith(b'data: {"'):  # hello and bye have none
                 seen.append(json.loads(text[6:]))
-        link.close()  # the reader is gone, training goes on
+        link.close()  # the reader is gone, training continues
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, OK, err.decode())
         return json.loads(out), seen

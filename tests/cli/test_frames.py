@@ -28,26 +28,26 @@ class RoundTrip(Case):
         for spec, bound in SPECS.items():
             with self.subTest(spec):
                 self.encode(spec)
-                shape, said = self.decode()
+                shape, decoded = self.decode()
                 self.assertEqual(shape, SHAPE)
-                error = norm(a - b for a, b in zip(self.values, said)) / norm(self.values)
+                error = norm(a - b for a, b in zip(self.values, decoded)) / norm(self.values)
                 if spec == "sign":
-                    self.assertEqual(set(said), {1.0, -1.0})
-                    self.assertTrue(all(a * b > 0 for a, b in zip(self.values, said)))
+                    self.assertEqual(set(decoded), {1.0, -1.0})
+                    self.assertTrue(all(a * b > 0 for a, b in zip(self.values, decoded)))
                 elif bound is not None:
                     self.assertLessEqual(error, bound)
 
-    def test_said_plus_kept_is_given(self):
+    def test_decoded_plus_residual_is_the_input(self):
         for spec in SPECS:
             with self.subTest(spec):
                 self.encode(spec, "--take", self.path("left.npy"))
-                _, said = self.decode()
+                _, decoded = self.decode()
                 shape, kept = read_npy(self.read("left.npy"))
                 self.assertEqual(shape, SHAPE)
-                for given, s, k in zip(self.values, said, kept):
+                for given, s, k in zip(self.values, decoded, kept):
                     self.assertAlmostEqual(given, s + k, delta=2e-6 * max(1, abs(s), abs(k)))
 
-    def test_memory_is_added(self):
+    def test_residual_is_added(self):
         self.encode("topk:keep=0.1", "--take", self.path("left.npy"))
         self.encode("topk:keep=0.1", "--residual", self.path("left.npy"),
                     "--take", self.path("left.npy"), "--step", "1")
@@ -58,7 +58,7 @@ class RoundTrip(Case):
         for x, a, b, k in zip(self.values, first, second, left):
             self.assertAlmostEqual(2 * x, a + b + k, delta=1e-5)
 
-    def test_memory_of_another_size(self):
+    def test_residual_of_another_size(self):
         other = self.write("other.npy", npy([1.0]))
         self.assertIn("1 elements, the input 3,000",
                       self.error("encode", self.input, "-o", self.path("f"), "-c", "f32",
@@ -83,7 +83,7 @@ class RoundTrip(Case):
                        env={"TERSE_KERNELS": "ref"})
             self.assertEqual(plain, self.read("f"), spec)
 
-    def test_says_how_small(self):
+    def test_prints_the_compression_ratio(self):
         done = self.terse("encode", self.input, "-o", self.path("f"), "-c", "sign")
         self.assertRegex(done.stderr.decode(),
                          r"^sign.*: 3,000 elements in \d+ bytes \(375 of payload\), "
@@ -91,20 +91,20 @@ class RoundTrip(Case):
 
     def test_pipes(self):
         for spec in ("topk:keep=0.1", "low-rank:rank=2"):
-            said = self.terse("encode", "-", "-o", "-", "-c", spec,
+            decoded = self.terse("encode", "-", "-o", "-", "-c", spec,
                               stdin=npy(self.values, SHAPE)).stdout
-            self.assertEqual(said, self.encode(spec))
-            back = self.terse("decode", "-", "-o", "-", stdin=said).stdout
+            self.assertEqual(decoded, self.encode(spec))
+            back = self.terse("decode", "-", "-o", "-", stdin=decoded).stdout
             self.assertEqual(read_npy(back), self.decode())
-            self.assertIn(b"sound", self.terse("inspect", "-", stdin=said).stdout)
+            self.assertIn(b"sound", self.terse("inspect", "-", stdin=decoded).stdout)
 
     def test_tensors(self):
         self.encode("scaled-sign", "--tensor", "first=10x100", "--tensor", "second=2000")
-        shape, said = self.decode()
+        shape, decoded = self.decode()
         self.assertEqual(shape, (COUNT,))
         for part in (slice(0, 1000), slice(1000, COUNT)):
             mean = sum(abs(v) for v in self.values[part]) / len(self.values[part])
-            for value in said[part]:
+            for value in decoded[part]:
                 self.assertAlmostEqual(abs(value), mean, delta=1e-5)
         tensors = self.json("inspect", self.path("f"), "--json")["frames"][0]["tensors"]
         self.assertEqual([(t["name"], t["shape"], t["offset"]) for t in tensors],

@@ -54,7 +54,7 @@ class Wrong(Case):
 
     def test_far_command_is_not(self):
         text = self.error("frobnicate", expect=USAGE)
-        self.assertIn("there is no command 'frobnicate'", text)
+        self.assertIn("no command 'frobnicate'", text)
         self.assertNotIn("Did you mean", text)
 
     def test_usage_errors(self):

@@ -1,5 +1,5 @@
 """docs/methods: a page for every method and no other, the same headings on each, and tables that
-say what the command says."""
+agree with the command."""
 import os
 import re
 import unittest
@@ -17,7 +17,7 @@ def read(name):
 
 
 def sections(text):
-    """The headings in order, and what stands below each."""
+    """The headings in order, and the text below each."""
     parts = re.split(r"(?m)^## (.*)$", text)
     return parts[1::2], dict(zip(parts[1::2], (part.strip() for part in parts[2::2])))
 
@@ -63,7 +63,7 @@ class Pages(Case):
             self.assertIn(method["bytes"].split(", about")[0],
                           sections(read(name + ".md"))[1]["Bytes"], name)
 
-    def test_unit_of_memory(self):
+    def test_unit_of_the_residual(self):
         for name, method in self.methods.items():
             state = " ".join(sections(read(name + ".md"))[1]["State"].split())
             for unit in ("units of weights", "units of gradients"):

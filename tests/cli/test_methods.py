@@ -1,4 +1,4 @@
-"""terse methods: the list, one method, its bytes, and what is said about a wrong spec."""
+"""terse methods: the list, one method, its bytes, and the errors of a wrong spec."""
 import unittest
 
 from support import Case, USAGE
@@ -6,7 +6,7 @@ from support import Case, USAGE
 STAGES = {"point", "direction", "feedback", "codec", "combine", "update"}
 COUNT = 1000 * 1000
 
-# Payload bits of an element, and how many payloads K workers say; headers come on top.
+# Payload bits of an element, and how many payloads K workers send; headers come on top.
 BITS = {"signsgd": 1, "signum": 1, "ef-sign": 1, "dense": 32, "adam": 32, "fp16": 16, "bf16": 16,
         "def": 0.5, "def-a": 0.5, "ef": 0.5, "saef": 0.5, "qsgd": 4, "terngrad": 2, "natural": 9,
         "qadam": (3 + 10) / 2, "powersgd": 32 * 4 * 2000 / COUNT}
@@ -29,7 +29,7 @@ class Methods(Case):
             self.check_bytes(name, bits, listed[name]["measured"])
 
     def check_bytes(self, name, bits, measured):
-        """As the formula says, and frames, headers, padding on top."""
+        """The bytes of the formula, with frames, headers, padding on top."""
         self.assertEqual([at["workers"] for at in measured], [2, 8])
         for at in measured:
             expected = 2 * (at["workers"] - 1) / at["workers"] * COUNT * bits / 8
@@ -39,7 +39,7 @@ class Methods(Case):
             self.assertAlmostEqual(at["compression_ratio"] * at["bytes_sent"], at["dense_bytes"],
                                    delta=1)
 
-    def test_one_says_everything(self):
+    def test_one_shows_everything(self):
         one = self.json("methods", "regtopk", "--json")
         text = self.text("methods", "regtopk")
         for line in (*one["formula"].splitlines(), one["bytes"], one["spec"], one["exchange"]):
@@ -51,18 +51,18 @@ class Methods(Case):
 
     def test_gather_grows_with_workers(self):
         measured = self.json("methods", "topk", "--json")["measured"]
-        said = {at["workers"]: at["bytes_sent"] for at in measured}
-        self.assertEqual(sorted(said), [2, 4, 8, 16])
+        sent = {at["workers"]: at["bytes_sent"] for at in measured}
+        self.assertEqual(sorted(sent), [2, 4, 8, 16])
         for workers in (4, 8, 16):
-            self.assertAlmostEqual(said[workers] / said[2], workers - 1, delta=0.01 * workers)
+            self.assertAlmostEqual(sent[workers] / sent[2], workers - 1, delta=0.01 * workers)
 
     def test_values_of_a_spec_count(self):
-        def said(spec):
+        def sent(spec):
             return self.json("methods", spec, "--json")["measured"][0]["bytes_sent"]
-        self.assertAlmostEqual(said("def:ratio=256") / said("def:ratio=64"), 0.25, delta=0.02)
-        self.assertLess(said("qsgd:bits=2"), said("qsgd:bits=8") / 3.9)
+        self.assertAlmostEqual(sent("def:ratio=256") / sent("def:ratio=64"), 0.25, delta=0.02)
+        self.assertLess(sent("qsgd:bits=2"), sent("qsgd:bits=8") / 3.9)
         # what is counted is an exchange: local steps and dense ones are left out
-        self.assertEqual(said("def:every=8,warmup=100"), said("def"))
+        self.assertEqual(sent("def:every=8,warmup=100"), sent("def"))
         self.assertIn("every 8 steps", self.text("methods", "def:every=8"))
 
     def test_composed(self):
@@ -72,7 +72,7 @@ class Methods(Case):
         self.assertIn("codec=topk:keep=0.01,values=f16", one["exchange"])
         again = self.json("methods", one["spec"], "--json")
         self.assertEqual(again, one)
-        self.assertIn("one's own", self.text("methods", spec))
+        self.assertIn("composed of stages", self.text("methods", spec))
 
 
 class Wrong(Case):
@@ -94,7 +94,7 @@ class Wrong(Case):
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))
         self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
 
-    def test_refusals_say_why(self):
+    def test_refusals_have_a_reason(self):
         for spec, why in (("signum:every=4", "cannot replace several steps"),
                           ("qadam:every=2", "moments"),
                           ("regtopk:combine=shard", "needs an exact combine"),

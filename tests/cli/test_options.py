@@ -1,4 +1,4 @@
-"""The manual page and docs/train.md tell the same options, defaults, models and data as --help, which is
+"""The manual page and docs/train.md have the same options, defaults, models and data as --help, which is
 made of the rows that the command reads."""
 import os
 import re
@@ -41,7 +41,7 @@ class Options(Case):
         return found
 
     def assert_same(self, name, ours, theirs):
-        """An option takes an argument in both, and both tell the same default."""
+        """An option takes an argument in both, and both have the same default."""
         self.assertEqual(ours[0], theirs[0], "--%s: an argument" % name)
         usual = re.search(r"default ([0-9]+|[a-z]+(?=$|[.;]))", ours[1])
         if usual:
@@ -57,7 +57,7 @@ class Options(Case):
     def test_the_manual_lists_the_options_of_compare(self):
         """Those of train but the ones it names, and its own."""
         ours, theirs = self.options("compare"), man_options("compare")
-        without = man_section("compare").split("but\n")[1].split(".Bl")[0]
+        without = man_section("compare").split("except\n")[1].split(".Bl")[0]
         but = set(re.findall(r"Fl \\-([a-z-]+)", without))
         self.assertEqual(set(ours), (set(man_options("train")) - but) | set(theirs))
         for name in theirs:

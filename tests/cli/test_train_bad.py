@@ -1,4 +1,4 @@
-"""What goes wrong is said in one line, with the exit code that the manual promises, and leaves nothing
+"""Failures print one line, with the exit code that the manual promises, and leave nothing
 half-written."""
 import os
 import resource
@@ -12,13 +12,13 @@ from training import TrainCase
 
 class Words(TrainCase):
     def test_names(self):
-        """Unknown names are wrong usage, and what there is, or is near, is said."""
+        """Unknown names are wrong usage; the error lists the names, or the nearest."""
         for words, reason in ((("--model", "resnet"), "did you mean 'resnet20'?"),
                               (("--model", "frobnicate"), "there are linear, logistic, mlp"),
                               (("--data", "digit"), "did you mean 'digits'?"),
                               (("--data", "frobnicate"), "there are fashion, digits"),
                               (("--data", "idx"), "write idx:DIR"),
-                              (("--data", "digits:x"), "nothing follows 'digits'"),
+                              (("--data", "digits:x"), "'digits' takes no path"),
                               (("--method", "topkk"), "topk"),
                               (("--method", "topk:kep=1"), "keep"),
                               (("--method", "topk:keep=2"), "keep"),
@@ -71,7 +71,7 @@ class Input(TrainCase):
 
     def test_missing_and_malformed_files(self):
         self.assertIn("No such file", self.refused("--data", "libsvm:" + self.path("absent")))
-        self.assertIn("there is no", self.refused("--data", "idx:" + self.path("absent")))
+        self.assertIn("no train-images", self.refused("--data", "idx:" + self.path("absent")))
         broken = self.write("broken.libsvm", b"1 1:2 2:x\n")
         self.assertIn("broken.libsvm: byte 8", self.refused(
             "--data", "libsvm:%s,test=%s" % (broken, broken)))
@@ -132,12 +132,12 @@ class Folder(TrainCase):
 
 
 class NotFinite(TrainCase):
-    def test_says_step_worker_and_tensor_and_keeps_the_checkpoint(self):
+    def test_names_step_rank_and_tensor_and_keeps_the_checkpoint(self):
         words = ("--data", "regression", "--model", "linear", "--workers", "2", "--steps", "500",
                  "--lr", "20", "--checkpoint-every", "1", "--evaluate-every", "500")
         done = self.terse("train", *words, "-q", "--out", self.path("run"), expect=REFUSED)
         text = done.stderr.decode()
-        self.assertRegex(text, r"step \d+: the loss of worker [01] is not finite, first in \S+;")
+        self.assertRegex(text, r"rank [01]: step \d+: the loss is not finite, first in \S+;")
         self.assertIn("--resume %s continues" % self.path("run"), text)
         self.assertEqual(done.stdout, b"")
         last = self.checkpoints("run")[-1]
@@ -160,11 +160,11 @@ class NotFinite(TrainCase):
                 self.assertEqual(done.returncode, REFUSED)
                 self.assertIn("not finite", done.stderr.decode())
 
-    def test_a_gradient_that_cannot_be_said(self):
+    def test_a_gradient_that_overflows_the_codec(self):
         """Half floats end at 65,504: steps are skipped, then the training gives up."""
         text = self.error("train", "--data", "regression", "--model", "linear", "--workers", "2",
                           "-q", "--steps", "500", "--method", "codec=f16,lr=3,min=0")
-        self.assertIn("10 times in a row", text)
+        self.assertIn("in 10 consecutive steps", text)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ class Printed(TrainCase):
         self.assertNotIn(b"\r", done.stderr)
         self.assertNotIn(b"\033", done.stderr)
 
-    def test_verbose_tells_what_the_exchange_chose(self):
+    def test_verbose_prints_codec_combine_and_feedback(self):
         done = self.terse("train", *self.small, "--steps", "2", "--workers", "2", "-v", "--method",
                           "def:ratio=4")
         self.assertIn(b"combine=", done.stderr)
@@ -91,7 +91,7 @@ class Printed(TrainCase):
         self.assertEqual(code, 0, seen)
         drawn = re.findall(r"\r\033\[K(step \d+[^\r\n]*)", seen)
         self.assertTrue(drawn, seen)
-        self.assertRegex(drawn[0], r"^step \d+  loss \S+.*examples/s.*a step, ")
+        self.assertRegex(drawn[0], r"^step \d+  loss \S+.*examples/s.*per step, ")
         self.assertNotRegex(seen, r"\033\[[0-9;]*m")  # NO_COLOR
         self.assertNotIn("\r", out)
         self.assertIn("weights hash", out)
@@ -163,7 +163,7 @@ class Folder(TrainCase):
         self.assertEqual(names - events, {"run.json", "metrics.jsonl", "weights.safetensors",
                                           "checkpoint-10.terse", "checkpoint-12.terse"})
         data = self.read("a/run/" + events.pop())
-        for tag in (b"train/loss", b"test/loss", b"test/accuracy", b"bytes/said"):
+        for tag in (b"train/loss", b"test/loss", b"test/accuracy", b"bytes/sent"):
             self.assertIn(tag, data)
 
 

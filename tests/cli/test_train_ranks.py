@@ -63,7 +63,7 @@ class OpenMpi(TrainCase):
         """The reason is rank 0's, and the exit code is that of a single process."""
         os.mkdir(self.path("empty"))
         for words, code, reason in (
-                (("--resume", self.path("empty")), REFUSED, "there is no checkpoint in"),
+                (("--resume", self.path("empty")), REFUSED, "no checkpoint in"),
                 (("--model", "cnn", "--data", "regression"), REFUSED, "reads images"),
                 (("--out", "/proc/terse"), REFUSED, "cannot make the folder"),
                 (("--lr", "20", "--data", "regression", "--model", "linear", "--steps", "500"),
@@ -108,7 +108,7 @@ class OpenMpi(TrainCase):
         self.fail("no process of rank %d" % rank)
 
     def test_a_signal_to_the_job(self):
-        """mpirun hands it on; a checkpoint is there, and the job goes on from it."""
+        """mpirun forwards it; there is a checkpoint, and the job resumes from it."""
         words = ("--method", "signum", "--steps", "20000", "--evaluate-every", "20000")
         process = self.begin(*words, "-q", "--checkpoint-every", "50", "--out", self.path("run"),
                              launcher=launch(2), env=LAUNCH_ENV)

@@ -7,8 +7,8 @@ from training import floats, read_checkpoint, TrainCase
 
 
 class Workers(TrainCase):
-    def memories(self, path):
-        """The sum of all workers' error memories, and how many there are."""
+    def residuals(self, path):
+        """The sum of all workers' residuals, and how many there are."""
         _, _, blobs = read_checkpoint(path)
         found = [floats(data) for (name, _), data in blobs.items() if name == "residual"]
         return [sum(column) for column in zip(*found)], len(found)
@@ -17,29 +17,29 @@ class Workers(TrainCase):
         words = ("--method", "topk:keep=0.01", "--steps", "9", "--checkpoint-every", "8")
         self.train(*words, "--workers", "4", "--out", self.path("run"))
         os.remove(self.checkpoint("run", 9))
-        before, count = self.memories(self.checkpoint("run", 8))
+        before, count = self.residuals(self.checkpoint("run", 8))
         self.assertEqual(count, 4)
         for workers in ("2", "3", "6"):
             with self.subTest(workers=workers):
                 folder = self.path("by" + workers)
                 done = self.terse("train", *self.small, *words, "--json", "--workers", workers,
                                   "--resume", self.path("run"), "--out", folder)
-                note = "resumed by %s workers instead of 4" % workers
+                note = "resumed with %s workers instead of 4" % workers
                 self.assertIn(note, done.stderr.decode())
-                said = float(done.stderr.decode().split("their sum stays ")[1].split()[0])
-                self.assertAlmostEqual(said, sum(before), delta=1e-6 * sum(map(abs, before)))
+                noted = float(done.stderr.decode().split("their sum stays ")[1].split()[0])
+                self.assertAlmostEqual(noted, sum(before), delta=1e-6 * sum(map(abs, before)))
                 self.assertIn(b'"steps":\t9', done.stdout)
-                _, count = self.memories(os.path.join(folder, "checkpoint-9.terse"))
+                _, count = self.residuals(os.path.join(folder, "checkpoint-9.terse"))
                 self.assertEqual(count, int(workers))
 
     def test_the_sum_is_in_the_new_checkpoint(self):
         """Resumed at its last step, a run writes at once what it has got."""
         words = ("--method", "topk:keep=0.01", "--steps", "5")
         self.train(*words, "--workers", "4", "--out", self.path("run"))
-        before, _ = self.memories(self.checkpoint("run", 5))
+        before, _ = self.residuals(self.checkpoint("run", 5))
         self.train(*words, "--workers", "3", "--resume", self.path("run"), "--out",
                    self.path("new"))
-        after, count = self.memories(self.checkpoint("new", 5))
+        after, count = self.residuals(self.checkpoint("new", 5))
         self.assertEqual(count, 3)
         scale = max(map(abs, before))
         self.assertGreater(scale, 0)
@@ -79,7 +79,7 @@ class Settings(TrainCase):
             with self.subTest(words=words):
                 self.assertIn(name, self.refused(*words))
 
-    def test_settings_need_not_be_said_again(self):
+    def test_settings_need_not_be_given_again(self):
         rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "6")
         self.assertEqual((rest["steps"], rest["workers"], rest["model"]), (6, 2, "logistic"))
         self.assertTrue(rest["method"].startswith("def:ratio=4"))
@@ -97,13 +97,13 @@ class Settings(TrainCase):
         for words in (("--resume", self.path("run"), "--steps", "6"), ("--steps", "3"),):
             text = self.error("train", *self.small, "-q", *words, "--out", self.path("other"),
                               *(("--workers", "2", "--method", "def:ratio=4")))
-            self.assertIn("holds a run already", text)
+            self.assertIn("already holds a run", text)
         self.assertEqual(self.read("other/metrics.jsonl"), before)
         self.assertEqual(self.checkpoints("other"), [3])
 
     def test_nothing_to_resume(self):
         os.mkdir(self.path("empty"))
-        self.assertIn("there is no checkpoint in", self.refused(folder="empty"))
+        self.assertIn("no checkpoint in", self.refused(folder="empty"))
         self.assertIn("No such file", self.refused(folder="absent"))
 
 
@@ -124,7 +124,7 @@ class Damaged(TrainCase):
                ("foreign", lambda data: b"PK\x03\x04" + data[4:]),
                ("version", lambda data: data[:8] + b"\x63" + data[9:]))
 
-    def test_the_older_one_is_used_and_that_is_said(self):
+    def test_the_older_one_is_used_with_a_note(self):
         good = self.read("run/checkpoint-9.terse")
         for name, change in self.DAMAGES:
             with self.subTest(damage=name):

@@ -67,7 +67,7 @@ class Same(TrainCase):
 
 class Stopped(TrainCase):
     def check_rest(self, folder, *words):
-        """What was stopped goes on to the weights of a run that never was."""
+        """A stopped and resumed run has the weights of one that was never stopped."""
         self.assertLess(self.checkpoints(folder)[-1], 2000)
         rest = self.train(*words, *LONG, "--resume", self.path(folder))
         whole = self.train(*words, *LONG)
@@ -96,7 +96,7 @@ class Stopped(TrainCase):
                 out, err = self.stop(process, number)
                 self.assertEqual(process.returncode, OK, err)
                 self.assertIn('"status":\t"stopped"', out)
-                self.assertIn("terse train --resume %s goes on" % self.path(name), err)
+                self.assertIn("terse train --resume %s continues" % self.path(name), err)
                 self.assertEqual(self.lines(name)[-1]["status"], "stopped")
                 self.check_rest(name, *words)
 
@@ -105,7 +105,7 @@ class Stopped(TrainCase):
         process.stderr.readline()
         _, err = self.stop(process)
         self.assertEqual(process.returncode, OK, err)
-        self.assertIn("without --out nothing was kept", err)
+        self.assertIn("without --out nothing was saved", err)
 
     def test_a_second_signal_ends_at_once(self):
         """The evaluation that follows a first one takes longer than the second one waits."""

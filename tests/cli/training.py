@@ -58,7 +58,7 @@ def floats(data):
 
 
 def small_images(folder):
-    """Writes images of ten classes in IDX files: a stripe and noise each, easily told apart. The
+    """Writes images of ten classes in IDX files: a stripe and noise each, easily distinguished. The
     softmax regression of them has 1,450 weights, and a step takes a millisecond."""
     source = random.Random(7)
     os.makedirs(folder)

@@ -1,4 +1,4 @@
-/* Axes of charts: what they hold, where values lie, their marks. */
+/* Axes of charts: ranges, positions of values, marks. */
 #include "common/axis.h"
 
 #include <math.h>

@@ -1,5 +1,4 @@
-/* Faults of programs: one line, whatever the path is, and a status that tells whose mistake it is.
- */
+/* Faults of programs: one line for any path, and a status that distinguishes path and machine. */
 #include "common/fault.h"
 
 #include <errno.h>
@@ -22,7 +21,7 @@ static void a_long_path_loses_its_beginning(void **state)
     assert_non_null(strstr(fault.text, "/end.bin': No such file or directory"));
 }
 
-static void the_status_tells_path_or_machine(void **state)
+static void the_status_distinguishes_path_and_machine(void **state)
 {
     (void)state;
     assert_int_equal(com_errno_status(EACCES), COM_NO_FILE);
@@ -36,7 +35,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_long_path_loses_its_beginning),
-        cmocka_unit_test(the_status_tells_path_or_machine),
+        cmocka_unit_test(the_status_distinguishes_path_and_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,7 @@ static void test_unwritable_places_are_named(void **state)
     test_refused(com_folder_make(test_path(&folder, "file"), &fault), COM_NO_FILE, &fault,
                  "Not a directory");
     if (geteuid() == 0) {
-        print_message("skip: root may write into every folder; /proc stands in\n");
+        print_message("skip: root may write into every folder; /proc is used instead\n");
         test_refused(com_file_write("/proc/terse", "x", 1, &fault), COM_NO_FILE, &fault,
                      "cannot write '/proc/terse'");
     } else {
@@ -101,7 +101,7 @@ static void test_any_reads_pipes(void **state)
 {
     const struct test_folder folder = test_folder_make();
     const char *path = test_path(&folder, "pipe");
-    enum { LEN = 200000 }; /* more than the first memory of a reader that knows no size */
+    enum { LEN = 200000 }; /* more than the first buffer of a reader that knows no size */
     uint8_t *bytes;
     size_t len;
     (void)state;

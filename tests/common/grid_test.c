@@ -1,4 +1,4 @@
-/* Sheets of characters: words, dots, what stands outside, names from files. */
+/* Sheets of characters: words, dots, what is outside, names from files. */
 #include "common/grid.h"
 
 #include "support/support.h"

@@ -1,4 +1,4 @@
-/* Programs and libterse-mpi see the same launcher, whatever the environment says. */
+/* Programs and libterse-mpi see the same launcher in any environment. */
 #include "common/launcher.h"
 
 #include <setjmp.h>

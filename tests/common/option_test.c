@@ -131,12 +131,13 @@ static void written_values_are_read_again(void **state)
     com_json_free(json);
 }
 
-static void differences_are_told(void **state)
+static void differences_are_described(void **state)
 {
     const struct values old = {"red", 0, 8, 5, 0};
     const struct values now = {"blue", 1, 4, 6, 0};
-    static const char *const told[RATE] = {"has name 'red', not 'blue'", "was made without loud",
-                                           "has batch 8, not 4", "has steps 5, not 6"};
+    static const char *const expected[RATE] = {"has name 'red', not 'blue'",
+                                               "was made without loud", "has batch 8, not 4",
+                                               "has steps 5, not 6"};
     char text[200];
     com_json *const json = com_json_object();
     com_json *const empty = com_json_object();
@@ -145,7 +146,7 @@ static void differences_are_told(void **state)
         com_option_write(&rows[i], &old, json);
     for (int i = 0; i < RATE; i++) {
         assert_true(com_option_differs(&rows[i], &now, json, text, sizeof text));
-        assert_string_equal(text, told[i]);
+        assert_string_equal(text, expected[i]);
         assert_true(com_option_differs(&rows[i], &now, empty, text, sizeof text));
     }
     com_json_free(json);
@@ -160,7 +161,7 @@ int main(void)
         cmocka_unit_test(defaults_are_what_could_be_typed),
         cmocka_unit_test(help_is_filled_in_and_wrapped),
         cmocka_unit_test(written_values_are_read_again),
-        cmocka_unit_test(differences_are_told),
+        cmocka_unit_test(differences_are_described),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

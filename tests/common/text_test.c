@@ -15,7 +15,7 @@ static void pieces_follow_each_other(void **state)
     com_text_add(&text, "cd", 1);
     assert_string_equal(text.bytes, "a12-bc");
     assert_int_equal(text.len, 6);
-    for (int i = 0; i < 5000; i++) /* past the first memory, one letter at a time */
+    for (int i = 0; i < 5000; i++) /* past the first buffer, one character at a time */
         com_text_format(&text, "%c", 'a' + i % 26);
     assert_false(text.failed);
     assert_int_equal(text.len, 5006);

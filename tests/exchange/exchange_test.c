@@ -1,4 +1,4 @@
-/* Exchanges over local groups: every worker gets the same answer, and it is the right one. */
+/* Exchanges over local groups: every worker gets the same aggregate, and it is the right one. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -11,23 +11,23 @@
 static const uint32_t crowds[] = {1, 2, 3, 4, 7, 8};
 #define CROWDS (sizeof crowds / sizeof crowds[0])
 
-/* What a test of many workers shares: a setting, and room for their answers. */
+/* Shared by the workers of a test: the settings, and their aggregates. */
 struct scene {
     const char *codec;
     const char *combine;
-    const char *memory;
+    const char *feedback;
     const char *tie;
     uint32_t buckets; /* 0: run; else post and finish with so many tensors in each */
     enum test_kind kind;
     size_t count;
-    float *answer[TERSE_MAX_LOCAL_WORKERS]; /* of the last step */
-    float *memory_after[TERSE_MAX_LOCAL_WORKERS];
-    double unsaid[TERSE_MAX_LOCAL_WORKERS]; /* sums over elements and steps, see conservation */
+    float *aggregate[TERSE_MAX_LOCAL_WORKERS]; /* of the last step */
+    float *residual[TERSE_MAX_LOCAL_WORKERS];
+    double left[TERSE_MAX_LOCAL_WORKERS]; /* sums over elements and steps, see conservation */
     terse_exchange_report report[TERSE_MAX_LOCAL_WORKERS];
     int32_t poisoned; /* this rank's gradient is not finite in step 1 */
 };
 
-/* Rank r's gradient of a step, the same whoever asks. */
+/* Rank r's gradient of a step: a function of both. */
 static void gradient_of(const struct scene *scene, uint32_t rank, uint64_t step, float *out)
 {
     struct test_random random = {test_seed() * 1000003 + rank * 1009 + step};
@@ -60,7 +60,7 @@ static const char *train(terse_group *handle, void *context)
     const terse_exchange_options options = {.size = sizeof options,
                                             .codec = scene->codec,
                                             .combine = scene->combine,
-                                            .feedback = scene->memory,
+                                            .feedback = scene->feedback,
                                             .tie = scene->tie,
                                             .seed = 5,
                                             .compare_every = 1};
@@ -71,7 +71,7 @@ static const char *train(terse_group *handle, void *context)
     terse_layout_destroy(layout);
     if (status != TERSE_OK)
         return complain(handle, "create", status, &fault);
-    float *const gradient = scene->answer[rank];
+    float *const gradient = scene->aggregate[rank];
     for (uint64_t step = 0; step < STEPS; step++) {
         gradient_of(scene, rank, step, gradient);
         if (step == 1 && (int32_t)rank == scene->poisoned)
@@ -87,11 +87,11 @@ static const char *train(terse_group *handle, void *context)
         }
     }
     if (terse_exchange_residual(exchange))
-        memcpy(scene->memory_after[rank], terse_exchange_residual(exchange),
+        memcpy(scene->residual[rank], terse_exchange_residual(exchange),
                scene->count * sizeof(float));
     if (terse_exchange_owner_residual(exchange))
         for (size_t i = 0; i < scene->count; i++)
-            scene->memory_after[rank][i] +=
+            scene->residual[rank][i] +=
                 terse_exchange_owner_residual(exchange)[i] *
                 (float)terse_group_workers(handle); /* a mean's residual weighs as all workers' */
     terse_exchange_destroy(exchange);
@@ -105,8 +105,8 @@ static struct scene scene_new(const char *codec, const char *combine)
     scene.count = (size_t)terse_layout_count(layout);
     terse_layout_destroy(layout);
     for (size_t r = 0; r < TERSE_MAX_LOCAL_WORKERS; r++) {
-        scene.answer[r] = test_floats(scene.count);
-        scene.memory_after[r] = test_floats(scene.count);
+        scene.aggregate[r] = test_floats(scene.count);
+        scene.residual[r] = test_floats(scene.count);
     }
     return scene;
 }
@@ -114,8 +114,8 @@ static struct scene scene_new(const char *codec, const char *combine)
 static void scene_free(struct scene *scene)
 {
     for (size_t r = 0; r < TERSE_MAX_LOCAL_WORKERS; r++) {
-        free(scene->answer[r]);
-        free(scene->memory_after[r]);
+        free(scene->aggregate[r]);
+        free(scene->residual[r]);
     }
 }
 
@@ -147,7 +147,7 @@ static const struct {
 };
 #define PAIRS (sizeof pairs / sizeof pairs[0])
 
-static void everybody_gets_the_same_answer(void **unused)
+static void every_rank_gets_the_same_aggregate(void **unused)
 {
     (void)unused;
     for (size_t p = 0; p < PAIRS; p++) {
@@ -155,13 +155,13 @@ static void everybody_gets_the_same_answer(void **unused)
         for (size_t c = 0; c < CROWDS; c++) {
             workers_run(crowds[c], train, &scene);
             for (uint32_t r = 1; r < crowds[c]; r++)
-                assert_true(test_same_bits(scene.answer[0], scene.answer[r], scene.count));
+                assert_true(test_same_bits(scene.aggregate[0], scene.aggregate[r], scene.count));
         }
         scene_free(&scene);
     }
 }
 
-/* Buckets of one, two or all tensors: the same answer, bit for bit, and the same memory. */
+/* Buckets of one, two or all tensors: the same aggregate and residual, bit for bit. */
 static void buckets_change_nothing(void **unused)
 {
     (void)unused;
@@ -173,11 +173,10 @@ static void buckets_change_nothing(void **unused)
             parts.buckets = buckets;
             workers_run(3, train, &parts);
             for (uint32_t r = 0; r < 3; r++) {
-                if (!test_same_bits(whole.answer[r], parts.answer[r], whole.count))
-                    fail_msg("%s by %s: another answer with buckets of %u", pairs[p].codec,
+                if (!test_same_bits(whole.aggregate[r], parts.aggregate[r], whole.count))
+                    fail_msg("%s by %s: another aggregate with buckets of %u", pairs[p].codec,
                              pairs[p].combine, buckets);
-                assert_true(
-                    test_same_bits(whole.memory_after[r], parts.memory_after[r], whole.count));
+                assert_true(test_same_bits(whole.residual[r], parts.residual[r], whole.count));
             }
         }
         scene_free(&whole);
@@ -185,9 +184,8 @@ static void buckets_change_nothing(void **unused)
     }
 }
 
-/* The mean of f32 is the mean in rank order; what unbiased and contractive codecs say is near it.
- */
-static void dense_answers_are_the_mean(void **unused)
+/* The mean of f32 is the mean in rank order; that of other codecs is near it. */
+static void dense_aggregates_are_the_mean(void **unused)
 {
     static const char *const combines[] = {"allreduce", "allgather", "shard", "parameter-server"};
     (void)unused;
@@ -205,7 +203,7 @@ static void dense_answers_are_the_mean(void **unused)
             }
             for (size_t i = 0; i < scene.count; i++)
                 sum[i] /= (float)workers;
-            assert_true(test_same_bits(sum, scene.answer[0], scene.count));
+            assert_true(test_same_bits(sum, scene.aggregate[0], scene.count));
             free(sum);
             free(one);
         }
@@ -213,8 +211,7 @@ static void dense_answers_are_the_mean(void **unused)
     }
 }
 
-/* sparse-allreduce is allgather in fewer bytes: the same answer and the same memory, bit for bit.
- */
+/* sparse-allreduce is allgather in fewer bytes: the same aggregate and residual, bit for bit. */
 static void unions_are_exact(void **unused)
 {
     static const char *const codecs[] = {"topk:keep=0.05", "topk:keep=0.3,values=f16",
@@ -226,16 +223,15 @@ static void unions_are_exact(void **unused)
             struct scene unions = scene_new(codecs[c], "sparse-allreduce");
             workers_run(crowds[k], train, &gather);
             workers_run(crowds[k], train, &unions);
-            assert_true(test_same_bits(gather.answer[0], unions.answer[0], gather.count));
-            assert_true(
-                test_same_bits(gather.memory_after[0], unions.memory_after[0], gather.count));
+            assert_true(test_same_bits(gather.aggregate[0], unions.aggregate[0], gather.count));
+            assert_true(test_same_bits(gather.residual[0], unions.residual[0], gather.count));
             scene_free(&gather);
             scene_free(&unions);
         }
     }
 }
 
-/* The majority of the signs, counted by hand; ties of an even crowd are +1 with tie=plus. */
+/* The majority of the signs, counted by hand; ties of an even number are +1 with tie=plus. */
 static void votes_are_majorities(void **unused)
 {
     (void)unused;
@@ -252,7 +248,7 @@ static void votes_are_majorities(void **unused)
                 votes[i] += one[i] < 0 ? -1 : 1;
         }
         for (size_t i = 0; i < scene.count; i++)
-            assert_true(scene.answer[0][i] == (votes[i] < 0 ? -1.0f : 1.0f));
+            assert_true(scene.aggregate[0][i] == (votes[i] < 0 ? -1.0f : 1.0f));
     }
     scene.tie = "coin";
     size_t ties = 0;
@@ -265,9 +261,9 @@ static void votes_are_majorities(void **unused)
             votes[i] += one[i] < 0 ? -1 : 1;
     }
     for (size_t i = 0; i < scene.count; i++) {
-        assert_true(votes[i] == 0 || scene.answer[0][i] == (votes[i] < 0 ? -1.0f : 1.0f));
+        assert_true(votes[i] == 0 || scene.aggregate[0][i] == (votes[i] < 0 ? -1.0f : 1.0f));
         ties += votes[i] == 0;
-        plus += votes[i] == 0 && scene.answer[0][i] > 0;
+        plus += votes[i] == 0 && scene.aggregate[0][i] > 0;
     }
     assert_true(fabs((double)plus - (double)ties / 2) < 5 * sqrt((double)ties) / 2);
     free(one);
@@ -275,7 +271,7 @@ static void votes_are_majorities(void **unused)
     scene_free(&scene);
 }
 
-/* Nothing is lost: over all steps, K times the answers plus what memories hold is the sum of all
+/* Conservation: over all steps, K times the aggregates plus the residuals is the sum of all
  * gradients. Small integers and exact codecs make it an equation; here it holds to float rounding.
  */
 static const char *accumulate(terse_group *handle, void *context);
@@ -284,7 +280,7 @@ struct ledger {
     const char *codec;
     const char *combine;
     size_t count;
-    double *balance; /* gradients in, minus answers out and memories, per element */
+    double *balance; /* gradients minus aggregates and residuals, per element */
     pthread_mutex_t lock;
 };
 
@@ -316,14 +312,14 @@ static const char *accumulate(terse_group *handle, void *context)
         (void)pthread_mutex_lock(&ledger->lock);
         for (size_t i = 0; i < ledger->count; i++)
             ledger->balance[i] -=
-                (double)gradient[i]; /* each worker takes its share of K answers */
+                (double)gradient[i]; /* each worker counts its share of K aggregates */
         (void)pthread_mutex_unlock(&ledger->lock);
     }
-    const float *const memory = terse_exchange_residual(exchange);
+    const float *const residual = terse_exchange_residual(exchange);
     const float *const owner = terse_exchange_owner_residual(exchange);
     (void)pthread_mutex_lock(&ledger->lock);
     for (size_t i = 0; i < ledger->count; i++) {
-        ledger->balance[i] -= memory ? (double)memory[i] : 0;
+        ledger->balance[i] -= residual ? (double)residual[i] : 0;
         ledger->balance[i] -= owner ? workers * (double)owner[i] : 0;
     }
     (void)pthread_mutex_unlock(&ledger->lock);
@@ -365,8 +361,8 @@ static void nothing_is_lost(void **unused)
     }
 }
 
-/* One gradient that is not finite skips the step on all; the steps after it are as if it had never
- * been handed in. */
+/* One gradient that is not finite skips the step on all; the steps after it are those of a
+ * training without it. */
 static void a_nonfinite_gradient_is_skipped_by_all(void **unused)
 {
     (void)unused;
@@ -377,9 +373,9 @@ static void a_nonfinite_gradient_is_skipped_by_all(void **unused)
             scene.buckets = buckets;
             workers_run(3, train, &scene);
             for (uint32_t r = 1; r < 3; r++)
-                assert_true(test_same_bits(scene.answer[0], scene.answer[r], scene.count));
+                assert_true(test_same_bits(scene.aggregate[0], scene.aggregate[r], scene.count));
             for (size_t i = 0; i < scene.count; i++)
-                assert_true(isfinite(scene.answer[0][i]));
+                assert_true(isfinite(scene.aggregate[0][i]));
             assert_int_equal(scene.report[0].step, STEPS - 2); /* the skipped one does not count */
             scene_free(&scene);
         }
@@ -389,9 +385,9 @@ static void a_nonfinite_gradient_is_skipped_by_all(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_gets_the_same_answer),
+        cmocka_unit_test(every_rank_gets_the_same_aggregate),
         cmocka_unit_test(buckets_change_nothing),
-        cmocka_unit_test(dense_answers_are_the_mean),
+        cmocka_unit_test(dense_aggregates_are_the_mean),
         cmocka_unit_test(unions_are_exact),
         cmocka_unit_test(votes_are_majorities),
         cmocka_unit_test(nothing_is_lost),

@@ -1,4 +1,4 @@
-/* What goes wrong becomes a status with a rank, on every worker, and nothing is half done. */
+/* Every failure is a status with a rank, on every worker, and no state is half written. */
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
@@ -118,7 +118,7 @@ static const char *miss(terse_group *handle, void *context)
         gradient[0] = 5;
         status = terse_exchange_run(exchange, gradient, NULL, &fault);
         const double waited = seconds() - start;
-        /* the first to see it says late, whoever asks then finds the group broken */
+        /* the first rank to notice gets the timeout, the others find the group failed */
         if ((status != TERSE_TIMEOUT && status != TERSE_PEER_LOST) || fault.rank != 1 ||
             waited > 1.2 || gradient[0] != 5)
             complaint = complain(handle, "a late worker", status, &fault);
@@ -203,8 +203,8 @@ static const terse_group_ops liar_ops = {
 struct forgery {
     const char *codec;
     const char *combine;
-    uint32_t lie_at;     /* 1 is the agreement on settings, 2 the header, 3 the first mail */
-    terse_status status; /* what everybody must get */
+    uint32_t lie_at; /* 1 is the agreement on settings, 2 the opening record, 3 the first message */
+    terse_status status; /* the status that every rank must get */
     uint32_t compare_every;
 };
 
@@ -289,7 +289,7 @@ static void a_corrupt_frame_names_its_sender_on_every_worker(void **unused)
     }
 }
 
-/* ---- what cannot be said ---- */
+/* ---- overflow ---- */
 
 struct excess {
     const char *codec;
@@ -298,8 +298,7 @@ struct excess {
     terse_status skipped; /* of those steps */
 };
 
-/* Step 0 is sound, steps 1 and 2 are not, step 3 is sound again and must work as if they had not
- * been. */
+/* Steps 1 and 2 are skipped; step 3 must give what it would without them. */
 static const char *exceed(terse_group *handle, void *context)
 {
     const struct excess *const excess = context;
@@ -332,7 +331,7 @@ static const char *exceed(terse_group *handle, void *context)
     return complaint;
 }
 
-static void what_cannot_be_said_is_skipped_by_all(void **unused)
+static void an_overflow_is_skipped_by_all(void **unused)
 {
     static const struct excess cases[] = {
         {"f16", "shard", 1e6f, TERSE_OUT_OF_RANGE},
@@ -352,7 +351,7 @@ static void what_cannot_be_said_is_skipped_by_all(void **unused)
     }
 }
 
-/* An owner whose answer overflows gives up the mean it had added to its memory. */
+/* An owner whose aggregate overflows leaves its residual unchanged. */
 static const char *overflow_back(terse_group *handle, void *context)
 {
     static const float first[] = {65504, 65472};
@@ -382,7 +381,7 @@ static const char *overflow_back(terse_group *handle, void *context)
     return NULL;
 }
 
-static void an_answer_that_overflows_is_forgotten(void **unused)
+static void an_overflowing_aggregate_leaves_no_trace(void **unused)
 {
     (void)unused;
     workers_run(2, overflow_back, NULL);
@@ -445,7 +444,7 @@ static void odd_shapes_do_no_harm(void **unused)
         workers_run(3, shape_oddly, codecs[i]);
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and destruction ---- */
 
 static const char *come_and_go(terse_group *handle, void *context)
 {
@@ -481,8 +480,8 @@ int main(void)
         cmocka_unit_test(other_settings_are_named_on_every_worker),
         cmocka_unit_test(a_late_worker_is_named_within_the_timeout),
         cmocka_unit_test(a_corrupt_frame_names_its_sender_on_every_worker),
-        cmocka_unit_test(what_cannot_be_said_is_skipped_by_all),
-        cmocka_unit_test(an_answer_that_overflows_is_forgotten),
+        cmocka_unit_test(an_overflow_is_skipped_by_all),
+        cmocka_unit_test(an_overflowing_aggregate_leaves_no_trace),
         cmocka_unit_test(odd_shapes_do_no_harm),
         cmocka_unit_test(many_rounds_of_create_step_destroy),
     };

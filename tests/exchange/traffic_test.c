@@ -1,4 +1,4 @@
-/* How many bytes a worker says, by combine and number of workers. */
+/* Bytes that a worker sends, by combine and number of workers. */
 #include <math.h>
 #include <stdio.h>
 
@@ -12,8 +12,8 @@ struct scene {
     const char *codec;
     const char *combine;
     uint64_t seed;
-    uint64_t said[MOST]; /* by rank, in one step */
-    uint64_t heard[MOST];
+    uint64_t sent[MOST]; /* by rank, in one step */
+    uint64_t received[MOST];
 };
 
 static terse_layout *vector_of(size_t count)
@@ -42,27 +42,27 @@ static const char *exchange_once(terse_group *handle, void *context)
         gradient[i] = (float)(int64_t)test_next(&random);
     if (status == TERSE_OK)
         status = terse_exchange_run(exchange, gradient, &report, &fault);
-    scene->said[rank] = report.bytes_sent;
-    scene->heard[rank] = report.bytes_received;
+    scene->sent[rank] = report.bytes_sent;
+    scene->received[rank] = report.bytes_received;
     terse_exchange_destroy(exchange);
     terse_layout_destroy(layout);
     free(gradient);
     return status == TERSE_OK ? NULL : complain(handle, scene->combine, status, &fault);
 }
 
-/* Bytes that a worker says in a step, on average; what is said is heard. */
+/* Bytes that a worker sends in a step, on average; all that is sent is received. */
 static double said_by(const char *codec, const char *combine, uint32_t workers)
 {
     struct scene scene = {.codec = codec, .combine = combine, .seed = test_seed()};
-    uint64_t said = 0;
-    uint64_t heard = 0;
+    uint64_t sent = 0;
+    uint64_t received = 0;
     workers_run(workers, exchange_once, &scene);
     for (uint32_t r = 0; r < workers; r++) {
-        said += scene.said[r];
-        heard += scene.heard[r];
+        sent += scene.sent[r];
+        received += scene.received[r];
     }
-    assert_int_equal(said, heard);
-    return (double)said / workers;
+    assert_int_equal(sent, received);
+    return (double)sent / workers;
 }
 
 static double payload_of(const char *codec_spec)
@@ -76,23 +76,23 @@ static double payload_of(const char *codec_spec)
     return len;
 }
 
-static void check_twice(const char *codec, const char *combine, uint32_t workers, double said)
+static void check_twice(const char *codec, const char *combine, uint32_t workers, double sent)
 {
     const double k = workers;
     const double expected = 2 * (k - 1) / k * payload_of(codec);
-    printf(" %s %s %.0f (%.3f)", combine, codec, said, said / expected);
-    if (!(fabs(said / expected - 1) <= 0.05))
+    printf(" %s %s %.0f (%.3f)", combine, codec, sent, sent / expected);
+    if (!(fabs(sent / expected - 1) <= 0.05))
         fail_msg("%s by %s, %u workers: %.0f bytes, 2(K-1)/K payloads are %.0f", codec, combine,
-                 workers, said, expected);
+                 workers, sent, expected);
 }
 
 /* 2(K-1)/K payloads there and back together, frames and agreement within the 5 %. */
-static void vote_and_shard_never_say_two_payloads(void **unused)
+static void vote_and_shard_send_less_than_two_payloads(void **unused)
 {
     static const char *const shards[] = {"scaled-sign", "f16"};
     (void)unused;
     for (uint32_t k = 2; k <= MOST; k++) {
-        printf("K %2u: bytes a worker (of 2(K-1)/K payloads):", k);
+        printf("K %2u: bytes per worker (of 2(K-1)/K payloads):", k);
         check_twice("sign", "vote", k, said_by("sign", "vote", k));
         for (size_t i = 0; i < sizeof shards / sizeof shards[0]; i++)
             check_twice(shards[i], "shard", k, said_by(shards[i], "shard", k));
@@ -100,8 +100,8 @@ static void vote_and_shard_never_say_two_payloads(void **unused)
     }
 }
 
-/* allgather says K-1 payloads, and so grows with the group. What sparse-allreduce sends back is all
- * that anybody has chosen: of different gradients, that grows as well. */
+/* allgather sends K-1 payloads, and so grows with the group. sparse-allreduce sends back the union
+ * of the elements selected: for different gradients it grows as well. */
 static void gather_and_union_grow(void **unused)
 {
     static const char *const sparse = "topk:keep=0.01";
@@ -112,7 +112,7 @@ static void gather_and_union_grow(void **unused)
         const double gathered = said_by("sign", "allgather", k);
         const double sparse_gathered = said_by(sparse, "allgather", k);
         const double united = said_by(sparse, "sparse-allreduce", k);
-        printf("K %2u: bytes a worker: allgather sign %.0f (%.2f payloads), allgather %s %.0f, "
+        printf("K %2u: bytes per worker: allgather sign %.0f (%.2f payloads), allgather %s %.0f, "
                "sparse-allreduce "
                "%.0f (%.2f payloads)\n",
                k, gathered, gathered / payload, sparse, sparse_gathered, united,
@@ -126,7 +126,7 @@ static void gather_and_union_grow(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vote_and_shard_never_say_two_payloads),
+        cmocka_unit_test(vote_and_shard_send_less_than_two_payloads),
         cmocka_unit_test(gather_and_union_grow),
     };
     return cmocka_run_group_tests_name("exchange/traffic", tests, NULL, NULL);

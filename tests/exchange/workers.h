@@ -4,8 +4,8 @@
 
 #include "support/support.h"
 
-/* What one worker does; the assertions of cmocka are for the main thread, so it answers with NULL
- * or with what went wrong. `context` is shared by all. */
+/* The work of one worker. cmocka asserts in the main thread only, so it returns NULL or an error
+ * text. `context` is shared by all. */
 typedef const char *worker_fn(terse_group *handle, void *context);
 
 /* Runs them all and fails the test with the first complaint. */

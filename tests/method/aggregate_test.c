@@ -1,5 +1,5 @@
-/* options.aggregate_out: what all agreed on, for an optimizer elsewhere; the same where the buffer
- * is kept from step to step. (That it is what the method would subtract: tests/python/hook.py.) */
+/* options.aggregate_out: the aggregate for an external optimizer, with private_output too. (That it
+ * is what the method would subtract: tests/python/hook.py.) */
 #include <math.h>
 
 #include "method/crew.h"
@@ -9,7 +9,7 @@ static const char *const specs[] = {
     "regtopk:keep=0.02",
     "regtopk:keep=0.02,combine=sparse-allreduce",
     "regtopk:keep=0.02,warmup=3",
-    "topk:keep=0.3", /* more than the places that are noted */
+    "topk:keep=0.3", /* more entries than the sparse clearing records */
     "ef:ratio=8",
     "signsgd",
     "dense",
@@ -32,16 +32,16 @@ static void step(struct crew *plain, struct crew *kept, uint64_t number, const c
     assert_int_equal(plain->report[0].exchange.skipped, number == 4 ? TERSE_NOT_FINITE : TERSE_OK);
     for (uint32_t r = 0; r < kept->workers && number != 4; r++)
         if (!test_same_bits(plain->weights[r], kept->weights[r], kept->count))
-            fail_msg("%s: the answer of step %d differs where it is kept", spec, (int)number);
+            fail_msg("%s: the aggregate of step %d differs with private_output", spec, (int)number);
 }
 
-static void a_kept_answer_is_the_same_answer(void **unused)
+static void a_private_output_has_the_same_aggregate(void **unused)
 {
     terse_layout *const layout = test_layout(30000);
     float *const start = test_floats((size_t)terse_layout_count(layout));
     (void)unused;
     for (size_t i = 0; i < (size_t)terse_layout_count(layout); i++)
-        start[i] = 7; /* nobody has made it 0 */
+        start[i] = 7; /* not cleared by the caller */
     for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
         for (uint32_t workers = 1; workers <= 3; workers++) {
             struct crew_plan plan = {.spec = specs[s],
@@ -56,7 +56,7 @@ static void a_kept_answer_is_the_same_answer(void **unused)
             struct crew fresh = crew_new(&plan);
             for (uint64_t number = 0; number < 8; number++)
                 step(&plain, &kept, number, specs[s]);
-            crew_copy(&fresh, &plain); /* from the beginning, the buffers too */
+            crew_copy(&fresh, &plain); /* again with new methods and buffers */
             crew_copy(&fresh, &kept);
             for (uint64_t number = 5; number < 12; number++)
                 step(&plain, &kept, number, specs[s]);
@@ -71,6 +71,6 @@ static void a_kept_answer_is_the_same_answer(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_kept_answer_is_the_same_answer)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_private_output_has_the_same_aggregate)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

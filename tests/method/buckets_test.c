@@ -1,5 +1,5 @@
-/* Workers that are threads of their own: bucket by bucket as in one step, and settings that differ.
- */
+/* Workers in threads of their own: posted buckets give the bits of a whole step; settings that
+ * differ are found. */
 #include <math.h>
 #include <stdio.h>
 
@@ -9,7 +9,7 @@
 #define WORKERS 3u
 #define STEPS 4u
 
-/* In which order tensors are posted, and how many at once; SCATTERED: gradients that lie apart. */
+/* The order in which tensors are posted, and how many at once; SCATTERED: one buffer per tensor. */
 enum order { WHOLE, SCATTERED, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, ORDERS };
 
 struct scene {
@@ -42,7 +42,7 @@ static uint64_t hash_of(terse_method *method, const float *weights, size_t count
     return hash;
 }
 
-/* Every tensor's gradient in a block of its own, without a byte more. */
+/* Every tensor's gradient in a buffer of exactly its size. */
 static terse_status step_scattered(terse_method *method, const float *gradient, uint32_t tensors,
                                    terse_method_report *report, terse_fault *fault)
 {
@@ -93,7 +93,7 @@ static terse_status step(enum order order, terse_method *method, const float *gr
     return status == TERSE_OK ? terse_method_finish(method, gradient, report, fault) : status;
 }
 
-/* The step that is skipped, once with the poison, then without. */
+/* The step that is skipped, with a gradient that is not finite, then again without it. */
 static const char *poison(const struct scene *scene, terse_group *handle, terse_method *method,
                           float *gradient, const float *weights, size_t count, uint32_t tensors)
 {
@@ -139,7 +139,7 @@ static const char *train(terse_group *handle, void *context)
         gradient_of(rank, s, gradient, count);
         if (scene->poisoned && s == 2)
             bad = poison(scene, handle, method, gradient, weights, count, tensors);
-        /* after the poison other buckets speak of the same elements */
+        /* in later steps other buckets hold the same elements */
         const enum order order = scene->poisoned && s % 2 == 0 ? WHOLE : scene->order;
         if (!bad)
             status = step(order, method, gradient, tensors, NULL, &fault);
@@ -178,14 +178,14 @@ static void buckets_change_nothing(void **unused)
     }
 }
 
-/* PowerSGD's factors are a hint: a step that is taken back forgets them, on all workers alike. */
+/* A bucket of PowerSGD has factors of its own, and here steps alternate between other buckets. */
 static int keeps_factors(const char *spec)
 {
     return strstr(spec, "powersgd") || strstr(spec, "low-rank");
 }
 
-/* Poison in the bucket that comes last: what the others have already said is taken back. */
-static void late_poison_leaves_no_trace(void **unused)
+/* A value that is not finite in the last bucket: the buckets already sent leave no trace. */
+static void a_late_skip_leaves_no_trace(void **unused)
 {
     const char *spec;
     (void)unused;
@@ -198,7 +198,7 @@ static void late_poison_leaves_no_trace(void **unused)
             struct scene parts = {.spec = spec, .order = (enum order)order, .poisoned = 1};
             workers_run(WORKERS, train, &parts);
             if (!keeps_factors(spec) && memcmp(clean.hash, parts.hash, sizeof clean.hash) != 0)
-                fail_msg("%s: after a late skip it goes on differently, order %d", spec, order);
+                fail_msg("%s: other bits after a late skip, order %d", spec, order);
         }
     }
 }
@@ -223,11 +223,11 @@ static void buckets_are_refused_where_the_whole_is_needed(void **unused)
 
 /* ---- evaluation weights ---- */
 
-/* x - mean e, the same on all workers and as those see it who know all memories. */
+/* The evaluation weights are x - mean e on all workers, checked against all residuals. */
 struct evaluation {
     float *out[WORKERS];
     float *weights[WORKERS];
-    float *memory[WORKERS];
+    float *residual[WORKERS];
     size_t count;
 };
 
@@ -254,7 +254,7 @@ static const char *evaluate(terse_group *handle, void *context)
     for (uint32_t i = 0; status == TERSE_OK && terse_method_state(method, i, &state) == TERSE_OK;
          i++)
         if (strcmp(state.name, "residual") == 0)
-            memcpy(evaluation->memory[rank], state.bytes, state.len);
+            memcpy(evaluation->residual[rank], state.bytes, state.len);
     terse_method_destroy(method);
     terse_layout_destroy(layout);
     free(gradient);
@@ -268,13 +268,13 @@ static void all_have_the_same_eval_weights(void **unused)
     for (uint32_t r = 0; r < WORKERS; r++) {
         evaluation.out[r] = test_floats(200);
         evaluation.weights[r] = test_floats(200);
-        evaluation.memory[r] = test_floats(200);
+        evaluation.residual[r] = test_floats(200);
     }
     workers_run(WORKERS, evaluate, &evaluation);
     for (size_t i = 0; i < 200; i++) {
         double kept = 0;
         for (uint32_t r = 0; r < WORKERS; r++) {
-            kept += (double)evaluation.memory[r][i] / WORKERS;
+            kept += (double)evaluation.residual[r][i] / WORKERS;
             assert_true(evaluation.out[r][i] == evaluation.out[0][i]);
         }
         close_to((double)evaluation.out[0][i], (double)evaluation.weights[0][i] - kept, 1e-6, "x_A",
@@ -283,7 +283,7 @@ static void all_have_the_same_eval_weights(void **unused)
     for (uint32_t r = 0; r < WORKERS; r++) {
         free(evaluation.out[r]);
         free(evaluation.weights[r]);
-        free(evaluation.memory[r]);
+        free(evaluation.residual[r]);
     }
 }
 
@@ -321,11 +321,12 @@ static const char *leave(terse_group *handle, void *context)
     memcpy(before, weights, sizeof before);
     status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
     if (status != TERSE_TIMEOUT && status != TERSE_PEER_LOST)
-        return complain(handle, "who left is not missed", status, &fault);
+        return complain(handle, "the fault does not name the rank that left", status, &fault);
     if (memcmp(before, weights, sizeof before) != 0)
         return complain(handle, "weights have changed", status, &fault);
     status = terse_method_step(leaving->method[rank], gradient, NULL, &fault);
-    return status == TERSE_PEER_LOST ? NULL : complain(handle, "goes on", status, &fault);
+    return status == TERSE_PEER_LOST ? NULL
+                                     : complain(handle, "a step after the failure", status, &fault);
 }
 
 static void who_leaves_is_missed(void **unused)
@@ -401,7 +402,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buckets_change_nothing),
-        cmocka_unit_test(late_poison_leaves_no_trace),
+        cmocka_unit_test(a_late_skip_leaves_no_trace),
         cmocka_unit_test(buckets_are_refused_where_the_whole_is_needed),
         cmocka_unit_test(all_have_the_same_eval_weights),
         cmocka_unit_test(who_leaves_is_missed),

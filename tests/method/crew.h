@@ -1,4 +1,4 @@
-/* All workers of a method, driven by one thread: what most tests of methods need. */
+/* All workers of a method, driven by one thread. */
 #ifndef TEST_METHOD_CREW_H
 #define TEST_METHOD_CREW_H
 
@@ -14,13 +14,13 @@ struct crew {
     terse_method_report report[TERSE_MAX_LOCAL_WORKERS];
 };
 
-/* How a crew is made. */
+/* The settings of a crew. */
 struct crew_plan {
     const char *spec;
     uint32_t workers;
-    size_t count;               /* of one nameless vector, unless there is a layout */
+    size_t count;               /* elements of one unnamed vector, unless there is a layout */
     const terse_layout *layout; /* copied */
-    const float *start;         /* first weights; NULL: all zero */
+    const float *start;         /* initial weights; NULL: all zero */
     uint64_t seed;
     uint64_t steps;
     uint32_t threads;
@@ -29,13 +29,13 @@ struct crew_plan {
     uint32_t private_output;
 };
 
-/* Fails the test with spec and reason if it cannot be made. */
+/* Fails the test with spec and reason if it cannot be created. */
 struct crew crew_new(const struct crew_plan *plan);
 void crew_free(struct crew *crew);
 
-/* One step of all with the gradients that lie in crew->gradient; must not be skipped. */
+/* One step of all with the gradients in crew->gradient; must not be skipped. */
 void crew_step(struct crew *crew);
-/* Fills the gradient of every worker: the same numbers whoever asks for (seed, step, rank). */
+/* Fills the gradient of every worker: a function of seed, step and rank. */
 void crew_gradients(struct crew *crew, enum test_kind kind, uint64_t step);
 /* Fills and steps `steps` times, from step number `from` on. */
 void crew_train(struct crew *crew, enum test_kind kind, uint64_t from, uint64_t steps);
@@ -46,9 +46,9 @@ float *crew_floats(const struct crew *crew, uint32_t rank, const char *name);
 
 /* Fails the test unless all workers hold the same weights. */
 void crew_agrees(const struct crew *crew, const char *what);
-/* Of the weights and of every part of the state of all workers. */
+/* A hash of the weights and of every part of the state of all workers. */
 uint64_t crew_hash(const struct crew *crew);
-/* All state and weights of one crew into another of the same spec and size. */
+/* Copies all state and weights to another crew of the same spec and size. */
 void crew_copy(const struct crew *from, struct crew *to);
 
 /* The mean over workers of a part, or of their gradients where name is NULL. */

@@ -1,4 +1,4 @@
-/* Error feedback over random blocks: EF, SAEF, DEF, DEF-A against their paper. */
+/* Error feedback with random blocks: EF, SAEF, DEF, DEF-A against their paper. */
 #include <math.h>
 #include <stdio.h>
 
@@ -6,15 +6,15 @@
 
 static const uint32_t crowds[] = {1, 2, 3, 8};
 
-/* Which elements were said: those whose memory is exactly zero on all workers. */
-static size_t said_of(const struct crew *crew, unsigned char *said)
+/* The elements that were sent: those whose residual is exactly zero on all workers. */
+static size_t sent_of(const struct crew *crew, unsigned char *sent)
 {
     size_t total = 0;
     for (size_t i = 0; i < crew->count; i++) {
-        said[i] = 1;
+        sent[i] = 1;
         for (uint32_t r = 0; r < crew->workers; r++)
-            said[i] &= crew_floats(crew, r, "residual")[i] == 0;
-        total += said[i];
+            sent[i] &= crew_floats(crew, r, "residual")[i] == 0;
+        total += sent[i];
     }
     return total;
 }
@@ -122,10 +122,10 @@ static void reference_direct(struct reference *ref, const struct crew *crew)
 }
 
 /* x -= mean C(e); e -= C(e); w = x - lambda e. */
-static void reference_say(struct reference *ref, const unsigned char *said)
+static void reference_send(struct reference *ref, const unsigned char *sent)
 {
     for (size_t i = 0; i < ref->count; i++) {
-        for (uint32_t k = 0; k < ref->workers && said[i]; k++) {
+        for (uint32_t k = 0; k < ref->workers && sent[i]; k++) {
             ref->x[i] -= ref->e[k][i] / ref->workers;
             ref->e[k][i] = 0;
         }
@@ -156,7 +156,7 @@ static void follow(const char *method, double lambda, double wd, uint32_t worker
 {
     char spec[160];
     float start[COUNT];
-    unsigned char said[COUNT];
+    unsigned char sent[COUNT];
     struct test_random random = {test_seed() + workers};
     (void)snprintf(spec, sizeof spec, "%s:ratio=7,lr=0.05,momentum=0.9,wd=%g,every=%u", method, wd,
                    (unsigned)every);
@@ -175,11 +175,11 @@ static void follow(const char *method, double lambda, double wd, uint32_t worker
         assert_int_equal(crew.report[0].exchanged, exchanges);
         reference_direct(&ref, &crew);
         if (exchanges) {
-            assert_int_equal(said_of(&crew, said), BLOCK);
-            reference_say(&ref, said);
+            assert_int_equal(sent_of(&crew, sent), BLOCK);
+            reference_send(&ref, sent);
         }
-        for (size_t i = 0; i < COUNT; i++) /* bit for bit the same where nothing was said */
-            assert_true((exchanges && said[i]) || crew.weights[0][i] == before[i]);
+        for (size_t i = 0; i < COUNT; i++) /* bit for bit the same where nothing was sent */
+            assert_true((exchanges && sent[i]) || crew.weights[0][i] == before[i]);
         compare(&crew, &ref, exchanges);
         crew_agrees(&crew, spec);
     }
@@ -213,11 +213,11 @@ static void local_steps_follow_their_rule(void **unused)
 
 /* ---- oracles ---- */
 
-/* 1: x - mean e moves by lr * mean m. 2: where something was said x is x - mean e.
+/* 1: x - mean e moves by lr * mean m. 2: at elements that were sent, x is x - mean e.
  * 4: mean |w_k - xt|^2 = (1-lambda)^2 |ebar|^2 + lambda^2 mean |e_k - ebar|^2. */
 static void check_oracles(const char *spec, double lambda, uint32_t workers)
 {
-    unsigned char said[COUNT];
+    unsigned char sent[COUNT];
     double ahead[COUNT] = {0};
     double m[COUNT] = {0}; /* the mean of momenta is the momentum of means */
     struct crew crew = crew_new(
@@ -227,14 +227,14 @@ static void check_oracles(const char *spec, double lambda, uint32_t workers)
         double mean_part = 0;
         double spread = 0;
         crew_train(&crew, TEST_NORMAL, step, 1);
-        assert_int_equal(said_of(&crew, said), BLOCK);
+        assert_int_equal(sent_of(&crew, sent), BLOCK);
         for (size_t i = 0; i < COUNT; i++) {
             const double x = (double)crew.weights[0][i];
             const double ebar = crew_mean(&crew, "residual", i);
             m[i] = 0.9 * m[i] + crew_mean(&crew, NULL, i);
             ahead[i] -= 0.05 * m[i];
             close_to(x - ebar, ahead[i], 1e-5, "xt", i);
-            if (said[i])
+            if (sent[i])
                 assert_true(x == x - ebar);
             for (uint32_t k = 0; k < workers; k++) {
                 const double e = (double)crew_floats(&crew, k, "residual")[i];
@@ -261,8 +261,8 @@ static void conservation_and_trade_off(void **unused)
     }
 }
 
-/* 3: over the draws of a step E[x'] = (1-q) x + q xt'. Each coordinate is x or xt', so q is what is
- * measured: one state, continued under many seeds. */
+/* 3: over the random blocks of a step E[x'] = (1-q) x + q xt'. Each coordinate is x or xt', so q is
+ * measured: one state, continued with many seeds. */
 static void x_is_a_moving_average(void **unused)
 {
     enum { N = 40, SEEDS = 3000 };
@@ -284,7 +284,7 @@ static void x_is_a_moving_average(void **unused)
     }
     for (size_t i = 0; i < N; i++)
         if (fabs(moved[i] / (double)SEEDS - q) > 5 * sqrt(q * (1 - q) / SEEDS))
-            fail_msg("element %zu is said with frequency %.4f", i, moved[i] / (double)SEEDS);
+            fail_msg("element %zu is sent with frequency %.4f", i, moved[i] / (double)SEEDS);
     crew_free(&base);
 }
 
@@ -320,7 +320,7 @@ static void one_step_ahead_is_sgd(void **unused)
     crew_free(&crew);
 }
 
-/* 6: the exact mean square of a coordinate with curvature 1 that is said w.p. q, after so many
+/* 6: the exact mean square of a coordinate with curvature 1 that is sent w.p. q, after so many
  * steps from 1: second moments of (x, e) obey a linear recursion. */
 static double expected_square(double lr, double lambda, double q, int steps)
 {
@@ -329,10 +329,11 @@ static double expected_square(double lr, double lambda, double q, int steps)
     double ee = 0;
     for (int step = 0; step < steps; step++) {
         const double keep = 1 - lr * lambda; /* d = e + lr (x - lambda e) */
-        const double sent = pow(1 - lr, 2) * xx - 2 * (1 - lr) * keep * xe + keep * keep * ee;
+        const double sent_square =
+            pow(1 - lr, 2) * xx - 2 * (1 - lr) * keep * xe + keep * keep * ee;
         const double kept = lr * lr * xx + 2 * lr * keep * xe + keep * keep * ee;
         const double mixed = lr * xx + keep * xe;
-        xx = q * sent + (1 - q) * xx;
+        xx = q * sent_square + (1 - q) * xx;
         xe = (1 - q) * mixed;
         ee = (1 - q) * kept;
     }
@@ -453,23 +454,23 @@ static void ratio_1_is_momentum_sgd(void **unused)
     }
 }
 
-/* n < ratio says one element, n = 1 always the one, a ratio that does not divide floors. */
+/* n < ratio sends one element, n = 1 always the only one; a ratio that does not divide n floors. */
 static void small_tensors(void **unused)
 {
     static const struct {
         size_t count;
         const char *spec;
-        size_t said;
+        size_t sent;
     } cases[] = {{10, "ef:ratio=64", 1}, {1, "ef:ratio=64", 1},   {5, "ef:ratio=2.5", 2},
                  {7, "ef:ratio=2", 3},   {100, "ef:ratio=3", 33}, {2, "ef:ratio=1.5", 1}};
     (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         struct crew crew = crew_new(&(struct crew_plan){
             .spec = cases[k].spec, .workers = 2, .count = cases[k].count, .seed = test_seed()});
-        unsigned char said[100];
+        unsigned char sent[100];
         for (uint64_t step = 0; step < 5; step++) {
             crew_train(&crew, TEST_NORMAL, step, 1);
-            assert_int_equal(said_of(&crew, said), cases[k].said);
+            assert_int_equal(sent_of(&crew, sent), cases[k].sent);
         }
         crew_free(&crew);
     }

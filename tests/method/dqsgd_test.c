@@ -1,4 +1,5 @@
-/* DQ-SGD and the stochastic grids: unbiased, as noisy as the formula says, and the rules of bits.
+/* DQ-SGD and the stochastic grids: unbiased, with the variance of the formula; and the rules of
+ * bits.
  */
 #include <math.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@ static double norm_of(const float *g, size_t count, int two)
     return two ? sqrt(square) : most;
 }
 
-/* What is said of one gradient in many draws: lr=1 from weights 0. */
+/* One gradient, decoded many times with different keys: lr=1 from weights 0. */
 static void draw_many(struct crew *crew, double *sum, double *square)
 {
     memset(sum, 0, N * sizeof *sum);
@@ -33,9 +34,9 @@ static void draw_many(struct crew *crew, double *sum, double *square)
             memset(crew->weights[r], 0, N * sizeof(float));
         crew_step(crew);
         for (size_t i = 0; i < N; i++) {
-            const double said = -(double)crew->weights[0][i];
-            sum[i] += said;
-            square[i] += said * said;
+            const double decoded = -(double)crew->weights[0][i];
+            sum[i] += decoded;
+            square[i] += decoded * decoded;
         }
     }
 }
@@ -188,7 +189,7 @@ static void levels_follow_the_norm(void **unused)
             const double s = 50 * pow(alphas[a], (STEPS - 1 - (double)step) / 2) * norm;
             const double bits = bits_of(&crew, &spent);
             expect_bits(bits, s, spec, step);
-            /* and so many lie on the wire, beside the norm and the frame */
+            /* and so many are on the wire, beside the norm and the frame */
             assert_true(crew.report[0].bits >= bits && crew.report[0].bits <= bits + 8);
         }
         crew_free(&crew);
@@ -280,7 +281,7 @@ static void an_error_that_cannot_be_kept_takes_all_bits(void **unused)
     crew_free(&crew);
 }
 
-/* Whatever the norms do, the budget lasts and is used. */
+/* For any sequence of norms the budget is kept and used. */
 static void averages_are_met(void **unused)
 {
     enum { STEPS = 300 };
@@ -352,7 +353,7 @@ static void relative_rules(void **unused)
     crew_free(&ratio);
 }
 
-/* Nothing but the norm travels of a gradient of zeros, and no rule stumbles over it. */
+/* Of a gradient of zeros only the norm is sent, and no rule fails. */
 static void zeros_cost_the_norm(void **unused)
 {
     static const char *const rules[] = {"average", "kappa", "error", "rms", "meanstd"};

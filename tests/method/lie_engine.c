@@ -3,7 +3,7 @@
 const char *const lie_names[LIES] = {"flipped",      "zeroed", "replayed", "truncated",
                                      "impersonated", "random", "extreme"};
 
-/* A place and a length within `len` bytes, at least one byte. */
+/* An offset and a length within `len` bytes, at least one byte. */
 static size_t some_of(struct engine *engine, size_t len, size_t *first)
 {
     *first = (size_t)(test_next(&engine->random) % len);
@@ -36,8 +36,8 @@ static void tell_extreme(struct engine *engine, unsigned char *bytes, size_t len
     memcpy(bytes + at, &number, width);
 }
 
-/* The bytes of the next sender with the same length, else what the receiver itself sent, else
- * anything. */
+/* The bytes of the next sender with the same length, else those that the receiver itself sent, else
+ * random ones. */
 static void tell_another(struct engine *engine, const struct slot *slot, unsigned char *bytes,
                          size_t len)
 {
@@ -95,42 +95,44 @@ static void arrived(struct engine *engine, const struct slot *slot)
     unsigned char *const bytes = slot->received[target->sender];
     unsigned char *const honest = test_alloc(target->len);
     memcpy(honest, bytes, target->len);
-    engine->told = 1;
+    engine->passed = 1;
     if (engine->lie != REPLAYED || engine->kept)
         lie_about(engine, slot, bytes, target->len);
     engine->changed = memcmp(honest, bytes, target->len) != 0;
     free(honest);
 }
 
-static void note(struct engine *engine, const terse_alltoallv *swap)
+static void record(struct engine *engine, const terse_alltoallv *alltoallv)
 {
     for (uint32_t s = 0; s < engine->ranks; s++)
-        if (s != engine->rank && swap->recv_len[s] > 0 && engine->heard_count < LIE_MAX_MESSAGES)
-            engine->heard[engine->heard_count++] = (struct message){.receiver = engine->rank,
-                                                                    .sender = s,
-                                                                    .post = engine->posts,
-                                                                    .position = engine->position,
-                                                                    .step = engine->step,
-                                                                    .len = swap->recv_len[s]};
+        if (s != engine->rank && alltoallv->recv_len[s] > 0 &&
+            engine->seen_count < LIE_MAX_MESSAGES)
+            engine->seen[engine->seen_count++] = (struct message){.receiver = engine->rank,
+                                                                  .sender = s,
+                                                                  .post = engine->posts,
+                                                                  .position = engine->position,
+                                                                  .step = engine->step,
+                                                                  .len = alltoallv->recv_len[s]};
 }
 
-static terse_status post(void *context, uint32_t slot, const terse_alltoallv *swap, int32_t *rank)
+static terse_status post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                         int32_t *rank)
 {
     struct engine *const engine = context;
     struct slot *const kept = &engine->slot[slot];
     terse_fault fault = {.rank = -1};
     for (uint32_t r = 0; r < engine->ranks; r++) {
-        kept->received[r] = swap->recv_at[r];
-        kept->received_len[r] = swap->recv_len[r];
-        kept->sent[r] = swap->send_at[r];
-        kept->sent_len[r] = swap->send_len[r];
+        kept->received[r] = alltoallv->recv_at[r];
+        kept->received_len[r] = alltoallv->recv_len[r];
+        kept->sent[r] = alltoallv->send_at[r];
+        kept->sent_len[r] = alltoallv->send_len[r];
     }
-    if (engine->heard)
-        note(engine, swap);
+    if (engine->seen)
+        record(engine, alltoallv);
     kept->post = engine->posts++;
     engine->position++;
     const terse_status status =
-        terse_group_post_alltoallv(engine->inner, swap, &kept->request, &fault);
+        terse_group_post_alltoallv(engine->inner, alltoallv, &kept->request, &fault);
     *rank = fault.rank;
     return status;
 }

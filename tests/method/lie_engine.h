@@ -1,5 +1,5 @@
-/* An engine that lies once: it carries the messages of a group of threads and changes one of them
- * on its way into one rank. */
+/* An engine that lies once: it transports the messages of a group of threads and changes one of
+ * them for one receiver. */
 #ifndef TEST_METHOD_LIE_ENGINE_H
 #define TEST_METHOD_LIE_ENGINE_H
 
@@ -13,13 +13,13 @@ struct message {
     uint32_t sender;
     uint32_t post;     /* the number of the collective on the receiver, from 0 */
     uint32_t position; /* its number within the step */
-    int32_t step;      /* -1: while the method is made */
+    int32_t step;      /* -1: while the method is created */
     size_t len;
 };
 
 enum lie {
     FLIPPED,      /* one bit */
-    ZEROED,       /* some bytes in a row */
+    ZEROED,       /* some adjacent bytes */
     REPLAYED,     /* the message of an earlier step with the same length */
     TRUNCATED,    /* the tail is zero */
     IMPERSONATED, /* another sender's bytes of the same collective; or the receiver's own */
@@ -46,16 +46,16 @@ struct engine {
     uint32_t position; /* and this to 0 */
     uint32_t posts;
     struct slot slot[TERSE_MAX_REQUESTS];
-    /* what an honest run notes, if it is asked to */
-    struct message *heard;
-    uint32_t heard_count;
-    /* what a lying one does */
+    /* filled by an honest run unless NULL */
+    struct message *seen;
+    uint32_t seen_count;
+    /* for a lying run */
     const struct message *target; /* NULL: nothing, or another rank receives it */
-    const struct message *source; /* of REPLAYED */
+    const struct message *source; /* the message that REPLAYED copies */
     enum lie lie;
     struct test_random random;
     void *kept;  /* the bytes of `source` */
-    int told;    /* the message has passed */
+    int passed;  /* the message has passed */
     int changed; /* and its bytes were others than the honest ones */
 };
 

@@ -66,8 +66,8 @@ static void train_steps(struct worker *worker, terse_method *method, const terse
     }
 }
 
-/* Options are the defaults; dqsgd cannot be made without a number of steps. A rank that fails
- * leaves at once, as a program that ends does. */
+/* Options are the defaults, but dqsgd needs the number of steps. A rank that fails leaves the group
+ * at once, like a process that ends. */
 static void *train(void *opaque)
 {
     struct worker *const worker = opaque;
@@ -124,7 +124,7 @@ void scene_learn(struct scene *scene)
 {
     struct worker *const workers = test_alloc(scene->ranks * sizeof *workers);
     for (uint32_t r = 0; r < scene->ranks; r++)
-        workers[r].engine.heard = test_alloc(LIE_MAX_MESSAGES * sizeof(struct message));
+        workers[r].engine.seen = test_alloc(LIE_MAX_MESSAGES * sizeof(struct message));
     run_all(scene, workers);
     scene->refused = scene->posted && workers[0].status == TERSE_BAD_ARGUMENT;
     for (uint32_t r = 0; r < scene->ranks && !scene->refused; r++) {
@@ -132,17 +132,17 @@ void scene_learn(struct scene *scene)
             fail_msg("%s, %u ranks, honest: rank %u: %s: %s", scene->spec, scene->ranks, r,
                      terse_status_text(workers[r].status), workers[r].fault.text);
         assert_memory_equal(workers[r].before, workers[0].before, sizeof workers[0].before);
-        assert_in_range(workers[r].engine.heard_count, 1, LIE_MAX_MESSAGES - 1);
-        scene->count += workers[r].engine.heard_count;
+        assert_in_range(workers[r].engine.seen_count, 1, LIE_MAX_MESSAGES - 1);
+        scene->count += workers[r].engine.seen_count;
     }
     memcpy(scene->before, workers[0].before, sizeof scene->before);
     scene->message = test_alloc((scene->count + 1) * sizeof *scene->message);
     uint32_t at = 0;
     for (uint32_t r = 0; r < scene->ranks; r++) {
         const struct engine *const engine = &workers[r].engine;
-        for (uint32_t i = 0; i < engine->heard_count && !scene->refused; i++)
-            scene->message[at++] = engine->heard[i];
-        free(engine->heard);
+        for (uint32_t i = 0; i < engine->seen_count && !scene->refused; i++)
+            scene->message[at++] = engine->seen[i];
+        free(engine->seen);
     }
     free(workers);
 }

@@ -1,5 +1,5 @@
-/* Short trainings over the lying engine: an honest one that tells all messages there are, and ones
- * in which one of them is changed. */
+/* Short trainings over the lying engine: an honest one that lists all messages, and ones in which
+ * one of them is changed. */
 #ifndef TEST_METHOD_LIE_RUN_H
 #define TEST_METHOD_LIE_RUN_H
 
@@ -9,12 +9,12 @@
 
 enum { LIE_STEPS = 4 };
 
-/* A method, a number of ranks, and how gradients come: everything but the lie. */
+/* A method, a number of ranks, and how gradients are given: everything but the lie. */
 struct scene {
     const char *spec;
     uint32_t ranks;
     int posted;  /* tensor by tensor */
-    int refused; /* the method does not take them so */
+    int refused; /* the method refuses buckets */
     struct message *message;
     uint32_t count;
     uint64_t before[LIE_STEPS + 1]; /* hash of the weights before each step; last, after all */
@@ -27,7 +27,7 @@ struct worker {
     terse_status status;
     terse_fault fault;
     terse_status skipped;
-    int32_t step; /* the last one tried; -1: the method was not made */
+    int32_t step; /* the last one tried; -1: the method was not created */
     uint64_t before[LIE_STEPS + 1];
     uint64_t weights_hash;
     pthread_t thread;
@@ -47,7 +47,7 @@ int scene_is_target(const struct scene *scene, const struct message *message);
  * step is preferred. */
 const struct message *scene_replay(const struct scene *scene, const struct message *message);
 
-/* Trains with the lie; target NULL: with none. `workers` has room for all ranks. */
+/* Trains with the lie; target NULL: with none. `workers` holds all ranks. */
 void lie_train(const struct scene *scene, const struct message *target, enum lie lie, uint64_t seed,
                struct worker *workers);
 

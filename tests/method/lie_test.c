@@ -1,20 +1,21 @@
-/* No lie is believed: every method, with default options, over an engine that changes one message.
+/* Every damaged message is detected: every method, with default options, over an engine that
+ * changes one message.
  *
  *     test-method-lie [--runs N] [--from N] [--verbose]
  *
- * What is promised, whichever message it is and whatever is done to it:
+ * The promises, for any message and any change:
  *   - nobody hangs; every status is a public one, and a fault names a rank of the group or none;
  *   - a lie before the closing records fails the step on every rank: each names the true sender and
  *     has the weights of before the step; or all ranks skip it;
  *   - a lie in a closing record fails the step on its receiver, which names the sender and has the
  *     weights of before the step. The others may have committed; they fail in the next step;
- *   - a lie while the method is made: its receiver fails and names the sender, the others fail then
- *     or in their first step;
+ *   - a lie while the method is created: its receiver fails and names the sender, the others fail
+ * then or in their first step;
  *   - never do all ranks succeed with weights that differ, from each other or from honest ones.
  *
  * A run is drawn from TERSE_TEST_SEED and its number: --from 17 --runs 1 repeats run 17. --verbose
- * tells every breach, not only the first ones. The closing records are the last messages of a step,
- * the opening ones the first. */
+ * prints every breach, not only the first ones. The closing records are the last messages of a
+ * step, the opening ones the first. */
 #include "method/lie_run.h"
 
 #include <signal.h>
@@ -22,7 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SHOWN = 30 };          /* breaches told in full without --verbose */
+enum { SHOWN = 30 };          /* breaches printed in full without --verbose */
 static const double slow = 5; /* seconds; the engine's timeout is 2 */
 
 static const char *const compositions[] = {
@@ -59,10 +60,10 @@ enum breach {
     UNNOTICED, /* all succeed, with honest weights: the lie did not matter this time */
     DIVERGED,  /* all succeed, and weights differ */
     SPLIT,     /* some fail or skip in that step and others do not */
-    STATUS,    /* not a public status, or a rank that is none */
+    STATUS,    /* not a public status, or not a rank of the group */
     MISNAMED,  /* a status that blames a message, and not its sender */
-    UNTOLD,    /* another status that does not name the sender: this rank never learns who it was */
-    TEXT,      /* a fault's text does not tell the rank that it names */
+    UNTOLD,    /* another status that does not name the sender: this rank cannot know it */
+    TEXT,      /* a fault's text lacks the rank that it names */
     WEIGHTS,   /* a rank that failed or skipped has other weights than before the step */
     SLOW,
     BREACHES
@@ -85,7 +86,7 @@ static struct tally by_spec[MAX_SPECS];
 static struct tally by_place[PLACES];
 static struct tally by_lie[LIES];
 static int verbose;
-static uint32_t told;
+static uint32_t reported;
 
 static int is_public(terse_status status)
 {
@@ -121,7 +122,7 @@ static int text_tells_rank(const terse_fault *fault)
     return fault->rank < 0 || strstr(fault->text, text);
 }
 
-/* Of a rank that has to name the sender. */
+/* The breaches of a rank that must name the sender. */
 static unsigned judge_name(const struct worker *worker, uint32_t sender)
 {
     if (!has_failed(worker) || worker->fault.rank == (int32_t)sender)
@@ -137,7 +138,7 @@ static int weights_are(const struct worker *worker, const struct scene *scene, i
     return worker->weights_hash == scene->before[step < 0 ? 0 : step];
 }
 
-/* What every failure owes, and what all owe together. */
+/* Promises of every failure, and of all ranks together. */
 static unsigned judge_all(const struct scene *scene, const struct worker *workers)
 {
     unsigned breaches = 0;
@@ -176,8 +177,8 @@ static unsigned judge_early(const struct scene *scene, const struct worker *work
     return breaches;
 }
 
-/* In a closing record, and while the method is made: its receiver fails there, the others no later
- * than in the next step that exchanges anything. */
+/* In a closing record, and while the method is created: its receiver fails there, the others no
+ * later than in the next step that exchanges anything. */
 static unsigned judge_late(const struct scene *scene, const struct worker *workers,
                            const struct message *target)
 {
@@ -222,12 +223,12 @@ static void count(struct tally *tally, unsigned breaches)
         tally->breach[b] += breaches >> b & 1;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
-static void tell(uint64_t number, const struct scene *scene, const struct worker *workers,
-                 const struct message *target, enum lie lie, unsigned breaches)
+static void report(uint64_t number, const struct scene *scene, const struct worker *workers,
+                   const struct message *target, enum lie lie, unsigned breaches)
 {
-    if (told++ >= SHOWN && !verbose)
+    if (reported++ >= SHOWN && !verbose)
         return;
     printf("run %llu: %s, %u ranks%s, %s %s message of %zu bytes from %u to %u in step %d:",
            (unsigned long long)number, scene->spec, scene->ranks, scene->posted ? ", posted" : "",
@@ -276,7 +277,7 @@ static uint32_t print_tallies(void)
     print_head("lie");
     for (int l = 0; l < LIES; l++)
         print_row(lie_names[l], &by_lie[l]);
-    printf("%u lies, %u of them in breach of a promise\n", lies, lies - sound);
+    printf("%u lies, %u of them broke a promise\n", lies, lies - sound);
     (void)fflush(stdout);
     return lies - sound;
 }
@@ -292,9 +293,8 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-/* Threads that hang cannot be ended: the program is. The text is ready, as a signal may not make
- * it.
- */
+/* Threads that hang cannot be ended, so the program is. The text is prepared, since a signal
+ * handler must not format it. */
 static char hang_text[200];
 
 static void hangs(int unused)
@@ -322,7 +322,7 @@ static struct scene *draw_scene(struct test_random *random, uint32_t spec)
     return scene_of(spec, size < SIZES ? (uint32_t)size : 0, posted);
 }
 
-/* Any message after which the training goes on, any lie that it can be told. */
+/* Any message that is followed by another step, and any lie that applies to it. */
 static const struct message *draw_lie(struct test_random *random, const struct scene *scene,
                                       enum lie *lie)
 {
@@ -363,14 +363,14 @@ static int run_once(uint64_t number, uint64_t attempt, uint32_t spec)
     count(&by_place[place_of(scene, target)], breaches);
     count(&by_lie[lie], breaches);
     if (breaches)
-        tell(number, scene, workers, target, lie, breaches);
+        report(number, scene, workers, target, lie, breaches);
     return 1;
 }
 
 static uint64_t runs = 200;
 static uint64_t from;
 
-static void no_lie_is_believed(void **unused)
+static void every_lie_is_detected(void **unused)
 {
     uint32_t specs = 0;
     (void)unused;
@@ -393,7 +393,7 @@ static void no_lie_is_believed(void **unused)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_lie_is_believed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_lie_is_detected)};
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--verbose") == 0) {
             verbose = 1;

@@ -6,8 +6,8 @@
 
 #define FIRST_HASH UINT64_C(14695981039346656037)
 
-/* RegTop-k's posterior is a list: a part that tells its length, and others with that many entries.
- * What lies behind them is no state. */
+/* RegTop-k's posterior is a list: one part has its length, the others have that many valid entries.
+ */
 #define POSTERIOR "sent "
 #define POSTERIOR_COUNT "sent count"
 #define POSTERIOR_INDEX "sent index"
@@ -50,7 +50,7 @@ static float unit_of(uint32_t key)
     return (float)((int32_t)((key ^ key >> 16) >> 8) - (1 << 23)) * 0x1p-23f;
 }
 
-/* The slope at `x` of a bowl of the rank's own, and noise. One element in 64 is always zero, as
+/* The gradient at `x` of the rank's own quadratic, and noise. One element in 64 is always zero, as
  * those of unused rows are. */
 static void gradient_of(uint32_t rank, uint64_t step, const float *x, float *out, size_t count)
 {
@@ -103,8 +103,8 @@ static void mark(struct marks *marks, const char *name, const void *bytes, size_
     marks->part[marks->count++].hash = mix(FIRST_HASH, bytes, len);
 }
 
-/* "factors" are left out: the low-rank codec begins without them too, each bucket has its own, and
- * what they do shows in the weights of the next step. */
+/* "factors" are left out: each bucket has its own, and they show in the weights of the next step.
+ */
 static struct marks marks_of(terse_method *method, const float *weights, size_t count)
 {
     struct marks marks = {0};
@@ -168,7 +168,7 @@ static void fill_crew(const struct run *run, struct crew *crew, uint64_t step, i
     }
 }
 
-/* A local step that one rank left out counts as taken: the others took it. */
+/* A local step that one rank left out counts as taken: the others did it. */
 static void note_trouble(struct run *run, const terse_method *method,
                          const terse_method_report *report)
 {
@@ -261,7 +261,7 @@ static terse_status step_rank(struct rank *rank, uint64_t step, int spoilt)
         spoil(run, number, rank->gradient, rank->count);
     terse_status status = post(rank);
     if (status == TERSE_BAD_ARGUMENT && step == 0) {
-        run->refused = 1; /* by the first post, on every rank: nothing has happened */
+        run->refused = 1; /* refused by the first post on every rank: nothing has happened */
         return TERSE_OK;
     }
     if (status == TERSE_OK)

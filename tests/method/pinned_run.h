@@ -9,7 +9,7 @@ enum {
     PINNED_MAX_PARTS = 24,
 };
 
-/* How the gradient is handed over: as one piece by one thread for all ranks, or posted in buckets
+/* How the gradient is given: as one piece by one thread for all ranks, or posted in buckets
  * by a thread per rank. MIXED has buckets of two tensors, the middle ones first. */
 enum order { WHOLE, FORWARD, MIXED, ORDERS };
 extern const char *const order_names[ORDERS];

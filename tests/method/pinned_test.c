@@ -8,8 +8,8 @@
  * (mixed), and whole with one NaN in step 10. "same" is the hash of "whole"; "refused" a spec that
  * takes no buckets; "skipped" a step that all ranks skipped, whose exactness is checked here (a
  * local step is left out by one rank alone, so its hash is pinned). Lines "late huge" and "late
- * f16" tell whether gradients near FLT_MAX or of 1e6 are taken, or why they are skipped and by
- * which rank.
+ * f16" have the outcome of gradients near FLT_MAX and of 1e6: taken, or skipped, why and by which
+ * rank.
  *
  * --only runs the specs that contain TEXT. --write makes the table anew: a row changes only in a
  * commit that names the row and the reason. */
@@ -29,8 +29,8 @@ struct table {
     uint32_t count;
 };
 
-#define TABLE_HEAD                                                                      \
-    "# Made by test-method-pinned --write; pinned_test.c says what the columns mean.\n" \
+#define TABLE_HEAD                                                                \
+    "# Made by test-method-pinned --write; pinned_test.c explains the columns.\n" \
     "# spec\tranks\tpart\twhole\tforward\tmixed\tnan\n"
 
 static const char *table_path;
@@ -108,12 +108,12 @@ static int is_run(const char *spec)
 
 /* ---- the state after 20 steps ---- */
 
-/* A skipped step must leave no trace, and the training must go on as one without it. */
+/* A skipped step must leave no trace, and the training must continue as one without it. */
 static void check_exact(const struct run *run, const struct run *clean)
 {
     char text[MAX_LINE];
     const char *part = run->trace ? run->trace : marks_differ(&run->marks, &clean->marks);
-    const char *why = run->trace ? "the skipped step has changed" : "it goes on with another";
+    const char *why = run->trace ? "the skipped step has changed" : "later steps have another";
     if (run->failed != TERSE_OK) {
         why = "the step fails";
         part = terse_status_text(run->failed);
@@ -191,7 +191,7 @@ static void every_bit_is_as_pinned(void **unused)
     assert_int_equal(differences, 0);
 }
 
-/* ---- steps that are found late to be impossible ---- */
+/* ---- steps whose failure is found late ---- */
 
 static int print_outcome(char *out, size_t room, const struct run *run)
 {
@@ -202,7 +202,7 @@ static int print_outcome(char *out, size_t room, const struct run *run)
     return snprintf(out, room, "\t%s, rank %d", terse_status_text(run->skipped), run->skipped_by);
 }
 
-/* Where the step fails, what is pinned is the outcome with whole gradients. */
+/* If the step fails, the outcome with whole gradients is pinned. */
 static void pin_late(const char *spec, uint32_t ranks, enum trouble trouble,
                      const struct run clean[ORDERS])
 {

@@ -7,8 +7,8 @@
 
 static const uint32_t crowds[] = {1, 2, 3, 8};
 
-/* With zero gradients from the start m = 0, so u is what lies in the memory. */
-static struct crew say(const char *spec, const float *u, size_t count)
+/* With zero gradients from the start m = 0, so u is the residual. */
+static struct crew encode(const char *spec, const float *u, size_t count)
 {
     struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = 1, .count = count});
     memcpy(crew_floats(&crew, 0, "residual"), u, count * sizeof(float));
@@ -20,19 +20,19 @@ static struct crew say(const char *spec, const float *u, size_t count)
 static void golden_values(void **unused)
 {
     static const float u[4] = {.8f, -.32f, .11f, .05f};
-    static const double said[4] = {.8, -.4, .2, 0};
+    static const double expected[4] = {.8, -.4, .2, 0};
     static const double kept[4] = {0, .08, -.09, .05};
     static const float ties[7] = {1, .75f, .375f, .125f, .76f, .38f, .126f};
     static const float rounded[7] = {1, .5f, .25f, 0, 1, .5f, .25f};
-    struct crew crew = say("qadam:kg=2,kx=0", u, 4);
+    struct crew crew = encode("qadam:kg=2,kx=0", u, 4);
     (void)unused;
     for (size_t i = 0; i < 4; i++) {
-        close_to((double)-crew.weights[0][i], said[i], 1e-7, "said", i);
+        close_to((double)-crew.weights[0][i], expected[i], 1e-7, "expected", i);
         close_to((double)crew_floats(&crew, 0, "residual")[i], kept[i], 1e-7, "kept", i);
     }
     assert_true(crew_floats(&crew, 0, "residual")[0] == 0); /* the largest is exact */
     crew_free(&crew);
-    crew = say("qadam:kg=2,kx=0", ties, 7);
+    crew = encode("qadam:kg=2,kx=0", ties, 7);
     for (size_t i = 0; i < 7; i++)
         assert_true(-crew.weights[0][i] == rounded[i]);
     crew_free(&crew);
@@ -98,7 +98,7 @@ static void nothing_is_lost(void **unused)
     }
 }
 
-/* With both grids the identity (min: every tensor travels plain) it is generic Adam, bit for bit.
+/* With both grids the identity (min: every tensor is sent as f32) it is generic Adam, bit for bit.
  */
 static void plain_is_generic_adam(void **unused)
 {
@@ -165,7 +165,7 @@ static void identical_workers_are_one(void **unused)
 
 /* ---- grids ---- */
 
-/* From weights 0 a step leaves minus what was said: s * {0, +-2^-k, ..., +-1}, exactly. */
+/* From weights 0 a step leaves minus the decoded value: s * {0, +-2^-k, ..., +-1}, exactly. */
 static void steps_are_on_the_grid(void **unused)
 {
     (void)unused;
@@ -190,7 +190,7 @@ static void steps_are_on_the_grid(void **unused)
     }
 }
 
-/* Is it range * j / 2^kx, and none is nearer to x? What float leaves of a unit is allowed for. */
+/* Is it range * j / 2^kx, and none is nearer to x? Float rounding of a unit is allowed for. */
 static void expect_nearest(double held, double x, double range, int kx, const char *what, size_t i)
 {
     const double unit = range / pow(2, kx);
@@ -245,7 +245,8 @@ static void workers_hold_quantized_weights(void **unused)
                     expect_nearest((double)crew.weights[0][i], (double)x[i], range, kxs[k], spec,
                                    i);
                 crew_agrees(&crew, spec);
-                for (uint32_t r = 1; r < crew.workers; r++) /* the server has them all */
+                for (uint32_t r = 1; r < crew.workers;
+                     r++) /* the parameter server holds them all */
                     for (size_t i = 0; i < 150; i++)
                         assert_true(crew_floats(&crew, r, "owner weights")[i] == 0);
                 crew_train(&crew, TEST_NORMAL, step, 1);
@@ -257,7 +258,7 @@ static void workers_hold_quantized_weights(void **unused)
 
 /* ---- guards ---- */
 
-static void zero_says_zero(void **unused)
+static void zero_encodes_zero(void **unused)
 {
     static const char *const specs[] = {"qadam:kx=0", "qadam:kx=4", "qadam:kx=4,range=0.5",
                                         "qadam:rates=theory,schedule=sqrt,kx=0"};
@@ -292,7 +293,7 @@ static void a_dead_coordinate_stays_dead(void **unused)
         assert_true(crew.weights[0][1] == 2 && crew.weights[0][2] == 3);
         assert_true(isfinite(crew.weights[0][0]) && v[0] > 0.1f);
         assert_true(v[1] >= FLT_MIN && v[2] >= FLT_MIN && v[1] < 1e-8f);
-        crew.gradient[0][1] = 1e-3f; /* and it lives again without a jump to infinity */
+        crew.gradient[0][1] = 1e-3f; /* and it recovers without a jump to infinity */
         crew_step(&crew);
         assert_true(isfinite(crew.weights[0][1]) && fabsf(crew.weights[0][1] - 2) < 1e-3f);
         crew_free(&crew);
@@ -309,7 +310,7 @@ int main(void)
         cmocka_unit_test(steps_are_on_the_grid),
         cmocka_unit_test(weights_round_as_worked_out),
         cmocka_unit_test(workers_hold_quantized_weights),
-        cmocka_unit_test(zero_says_zero),
+        cmocka_unit_test(zero_encodes_zero),
         cmocka_unit_test(a_dead_coordinate_stays_dead),
     };
     return cmocka_run_group_tests_name("qadam", tests, NULL, NULL);

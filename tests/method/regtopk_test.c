@@ -1,4 +1,4 @@
-/* RegTop-k against its paper; Top-k is its round 0. */
+/* RegTop-k against its paper; Top-k is its step 0. */
 #include <math.h>
 #include <stdio.h>
 
@@ -31,7 +31,8 @@ static void scores_of_the_worked_vector(void **unused)
     }
 }
 
-/* Worker 0's round before was a_prev; worker 1 cancels its 4 and says -1 where it says -3. */
+/* Worker 0 sent a_prev in the step before; worker 1 cancels its 4 and sends -1 where it sends -3.
+ */
 static void the_worked_vector_end_to_end(void **unused)
 {
     static const float first[2][4] = {{4, -3, 1, .5f}, {-4, -1, .5f, 0}};
@@ -49,13 +50,13 @@ static void the_worked_vector_end_to_end(void **unused)
         memcpy(crew.gradient[0], (float[]){4, -1, .5f, .6f}, 4 * sizeof(float));
         memset(crew.gradient[1], 0, 4 * sizeof(float));
         crew_step(&crew);
-        for (size_t i = 0; i < 4; i++) /* said {2, 3} */
+        for (size_t i = 0; i < 4; i++) /* sent {2, 3} */
             assert_true(crew_floats(&crew, 0, "residual")[i] == kept[i]);
         crew_free(&crew);
     }
 }
 
-static void nothing_known_counts_as_unsaid(void **unused)
+static void unknown_counts_as_not_sent(void **unused)
 {
     static const float a[4] = {0, 2, -3, 1};
     struct tsi_posterior posterior;
@@ -101,17 +102,17 @@ static void the_factor_is_tanh(void **unused)
     tsi_posterior_destroy(&posterior);
 }
 
-/* ---- rounds against a reference in double ---- */
+/* ---- steps against a reference in double ---- */
 
 enum { N = 400, KEEP = 40 };
 
 struct past {
     double a[8][N];
     double g[N];
-    unsigned char said[8][N];
+    unsigned char sent[8][N];
 };
 
-/* |1 + Delta| of an element that was said. */
+/* |1 + Delta| of an element that was sent. */
 static double balance(const struct past *past, int cur, uint32_t k, uint32_t workers, size_t i,
                       double a)
 {
@@ -119,31 +120,32 @@ static double balance(const struct past *past, int cur, uint32_t k, uint32_t wor
     return fabs(cur ? 1 + (past->g[i] - mine) / (a / workers) : past->g[i] / mine);
 }
 
-/* What worker k said is what its memory lacks: bit for bit a or nothing, the k largest metrics. */
+/* Elements that worker k sent are 0 in its residual, the others are a, bit for bit; those sent have
+ * the k largest metrics. */
 static void check_worker(const struct crew *crew, uint32_t k, const float *a, struct past *past,
                          double mu, int cur)
 {
     const float *const e = crew_floats(crew, k, "residual");
     double least = INFINITY;
     double most = 0;
-    size_t said = 0;
+    size_t sent = 0;
     for (size_t i = 0; i < N; i++) {
         double metric = fabs((double)a[i]);
-        if (past->said[k][i])
+        if (past->sent[k][i])
             metric *= tanh(balance(past, cur, k, crew->workers, i, (double)a[i]) / mu);
         const int here = e[i] == 0 && a[i] != 0;
         assert_true(here || e[i] == a[i]); /* sent + kept = given */
-        said += here != 0;
+        sent += here != 0;
         if (here)
             least = fmin(least, metric);
         else
             most = fmax(most, metric);
         past->a[k][i] = (double)a[i];
-        past->said[k][i] = here != 0;
+        past->sent[k][i] = here != 0;
     }
-    assert_int_equal(said, KEEP);
+    assert_int_equal(sent, KEEP);
     if (!(most <= least * (1 + 1e-5)))
-        fail_msg("worker %u kept a metric of %.9g and said one of %.9g", k, most, least);
+        fail_msg("worker %u kept a metric of %.9g and sent one of %.9g", k, most, least);
 }
 
 static void check_rounds(const char *spec, uint32_t workers, double mu, int cur)
@@ -165,7 +167,7 @@ static void check_rounds(const char *spec, uint32_t workers, double mu, int cur)
         for (size_t i = 0; i < N; i++) {
             past.g[i] = 0;
             for (uint32_t k = 0; k < workers; k++)
-                past.g[i] += past.said[k][i] ? (double)a[k][i] / workers : 0;
+                past.g[i] += past.sent[k][i] ? (double)a[k][i] / workers : 0;
             close_to((double)crew.weights[0][i], (double)before[i] - 0.1 * past.g[i], 1e-6, "x", i);
         }
         crew_agrees(&crew, spec);
@@ -188,9 +190,9 @@ static void rounds_follow_the_rule(void **unused)
 
 /* ---- its relation to Top-k ---- */
 
-/* Weights and memories after `steps`, gradients times c. */
+/* Weights and residuals after `steps`, gradients times c. */
 static void run(const char *spec, uint32_t workers, enum test_kind kind, uint64_t steps, float c,
-                float *weights, float *memory)
+                float *weights, float *residual)
 {
     struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = workers, .count = N});
     for (uint64_t step = 0; step < steps; step++) {
@@ -202,7 +204,7 @@ static void run(const char *spec, uint32_t workers, enum test_kind kind, uint64_
     }
     memcpy(weights, crew.weights[0], N * sizeof(float));
     for (uint32_t k = 0; k < workers; k++)
-        memcpy(memory + k * N, crew_floats(&crew, k, "residual"), N * sizeof(float));
+        memcpy(residual + k * N, crew_floats(&crew, k, "residual"), N * sizeof(float));
     crew_free(&crew);
 }
 
@@ -210,11 +212,11 @@ static void expect_same(const char *a, const char *b, uint32_t workers, enum tes
                         uint64_t steps)
 {
     static float weights[2][N];
-    static float memory[2][8 * N];
-    run(a, workers, kind, steps, 1, weights[0], memory[0]);
-    run(b, workers, kind, steps, 1, weights[1], memory[1]);
+    static float residual[2][8 * N];
+    run(a, workers, kind, steps, 1, weights[0], residual[0]);
+    run(b, workers, kind, steps, 1, weights[1], residual[1]);
     if (!test_same_bits(weights[0], weights[1], N) ||
-        !test_same_bits(memory[0], memory[1], workers * N))
+        !test_same_bits(residual[0], residual[1], workers * N))
         fail_msg("%s and %s differ after %u steps of %u workers", a, b, (unsigned)steps, workers);
 }
 
@@ -238,18 +240,18 @@ static void small_mu_is_topk(void **unused)
 static void scale_keeps_the_masks(void **unused)
 {
     static float weights[2][N];
-    static float memory[2][8 * N];
+    static float residual[2][8 * N];
     static const float scales[] = {4, 0x1p-40f, 3};
     (void)unused;
     for (int form = 0; form < 2; form++) {
         char spec[64];
         (void)snprintf(spec, sizeof spec, "regtopk:keep=0.1,mu=2,form=%s", forms[form]);
-        run(spec, 3, TEST_NORMAL, 10, 1, weights[0], memory[0]);
+        run(spec, 3, TEST_NORMAL, 10, 1, weights[0], residual[0]);
         for (int s = 0; s < 3; s++) {
-            run(spec, 3, TEST_NORMAL, 10, scales[s], weights[1], memory[1]);
+            run(spec, 3, TEST_NORMAL, 10, scales[s], weights[1], residual[1]);
             for (size_t i = 0; i < 3 * N; i++) {
-                assert_true((memory[0][i] == 0) == (memory[1][i] == 0));
-                assert_true(s == 2 || memory[1][i] == scales[s] * memory[0][i]);
+                assert_true((residual[0][i] == 0) == (residual[1][i] == 0));
+                assert_true(s == 2 || residual[1][i] == scales[s] * residual[0][i]);
             }
         }
     }
@@ -274,10 +276,10 @@ static void exactly_k_of_every_tensor(void **unused)
                 const double expected = tensor.count == 0 ? 0 : fmax(1, part);
                 for (uint32_t r = 0; r < 2; r++) {
                     const float *const e = crew_floats(&crew, r, "residual") + tensor.offset;
-                    double said = 0;
+                    double sent = 0;
                     for (uint64_t i = 0; i < tensor.count; i++)
-                        said += e[i] == 0;
-                    close_to(said, expected, 0, tensor.name, step);
+                        sent += e[i] == 0;
+                    close_to(sent, expected, 0, tensor.name, step);
                 }
             }
         }
@@ -286,8 +288,8 @@ static void exactly_k_of_every_tensor(void **unused)
     }
 }
 
-/* Toy: two workers with x1=(100,1), x2=(-100,1); the first coordinates cancel and Top-1 says
- * nothing else for about 100 rounds, RegTop-1 follows dense descent. */
+/* Toy: two workers with x1=(100,1), x2=(-100,1); the first coordinates cancel and Top-1 sends
+ * nothing else for about 100 steps, RegTop-1 follows dense descent. */
 static double toy(const char *spec, int rounds)
 {
     static const float start[2] = {0, 1};
@@ -313,7 +315,7 @@ static void the_toy(void **unused)
     (void)unused;
     for (int rounds = 10; rounds <= 50; rounds += 20) {
         const double dense = toy("dense:lr=0.9,momentum=0", rounds);
-        close_to(toy("topk:keep=0.5,lr=0.9", rounds), 1, 1e-6, "Top-1 stands still", 0);
+        close_to(toy("topk:keep=0.5,lr=0.9", rounds), 1, 1e-6, "Top-1 stalls", 0);
         assert_true(dense > 2);
         close_to(toy("regtopk:keep=0.5,lr=0.9,mu=1", rounds), dense, 0.1, "RegTop-1", 0);
     }
@@ -337,7 +339,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_of_the_worked_vector),
         cmocka_unit_test(the_worked_vector_end_to_end),
-        cmocka_unit_test(nothing_known_counts_as_unsaid),
+        cmocka_unit_test(unknown_counts_as_not_sent),
         cmocka_unit_test(the_factor_is_tanh),
         cmocka_unit_test(rounds_follow_the_rule),
         cmocka_unit_test(round_0_is_topk),

@@ -1,5 +1,5 @@
-/* Over every method: saved and restored it goes on bit for bit; threads and kernel sets change
- * nothing; a step after the first allocates nothing. */
+/* Over every method: saved and restored it continues bit for bit; threads and kernel sets change no
+ * bit; later steps allocate nothing. */
 #include <math.h>
 #include <stdio.h>
 
@@ -27,7 +27,8 @@ static void steps_do_not_allocate(void **unused)
     terse_layout_destroy(layout);
 }
 
-/* After `at` steps, also in the middle of a round of local ones, all of it goes into a new crew. */
+/* After `at` steps, also in the middle of a round of local ones, all state is copied to a new crew.
+ */
 static void expect_resumed(const char *spec, const terse_layout *layout, uint32_t workers,
                            uint64_t at)
 {
@@ -52,7 +53,7 @@ static void expect_resumed(const char *spec, const terse_layout *layout, uint32_
     crew_free(&fresh);
 }
 
-static void what_is_restored_goes_on(void **unused)
+static void a_restored_method_continues(void **unused)
 {
     terse_layout *const layout = subject_layout();
     const char *spec;
@@ -66,7 +67,7 @@ static void what_is_restored_goes_on(void **unused)
     terse_layout_destroy(layout);
 }
 
-/* A rate that was set is part of what is saved. */
+/* A rate that was set is part of the state. */
 static void a_given_rate_is_saved(void **unused)
 {
     struct crew_plan plan = subject_plan("ef:schedule=cosine", 2, NULL);
@@ -84,7 +85,7 @@ static void a_given_rate_is_saved(void **unused)
     crew_free(&fresh);
 }
 
-/* A damaged list of what was said is dropped, never followed. */
+/* A damaged posterior is dropped and not used. */
 static void a_damaged_list_is_dropped(void **unused)
 {
     struct crew_plan plan = subject_plan("regtopk:keep=0.1", 2, NULL);
@@ -113,7 +114,7 @@ static void a_damaged_list_is_dropped(void **unused)
 
 enum { RUNS = 2 };
 
-/* Gradients are made once: they are the dear part. */
+/* Gradients are generated once: they are the expensive part. */
 static uint64_t hash_with(const struct crew *gradients, const char *spec, uint32_t threads)
 {
     struct crew_plan plan = subject_plan(spec, 2, gradients[0].layout);
@@ -166,7 +167,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_counter_counts),
         cmocka_unit_test(steps_do_not_allocate),
-        cmocka_unit_test(what_is_restored_goes_on),
+        cmocka_unit_test(a_restored_method_continues),
         cmocka_unit_test(a_given_rate_is_saved),
         cmocka_unit_test(a_damaged_list_is_dropped),
         cmocka_unit_test(threads_and_kernel_sets_change_nothing),

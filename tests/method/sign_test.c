@@ -31,7 +31,7 @@ static void every_coordinate_moves_by_lr(void **unused)
 }
 
 /* Weights after a few steps on normal gradients, worker r's times scale[r % 4] and taken from
- * worker (r + turn) % K's draws. */
+ * the random numbers of worker (r + turn) % K. */
 static float *after(const char *spec, uint32_t workers, const float scale[4], uint32_t turn)
 {
     struct crew crew =
@@ -65,7 +65,7 @@ static void expect_equal(float *a, float *b, float sign, const char *what)
     free(b);
 }
 
-/* Powers of two scale a momentum exactly; signs of gradients do not care for any c > 0. */
+/* Powers of two scale a momentum exactly; signs of gradients do not depend on c > 0. */
 static void scale_changes_nothing(void **unused)
 {
     static const float scales[][4] = {
@@ -147,7 +147,7 @@ static void one_loud_worker_moves_nothing(void **unused)
     crew_free(&crew);
 }
 
-/* x' = x - lr (s + wd x), and the momentum never hears of the decay. */
+/* x' = x - lr (s + wd x), and the decay does not enter the momentum. */
 static void decay_is_decoupled(void **unused)
 {
     float start[300];
@@ -314,7 +314,7 @@ static void wrong_signs_stay_below_the_bound(void **unused)
 
 /* ---- EF-sign ---- */
 
-/* p = lr g + e; D = mean |p| sgn p; x -= D; e = p - D. The way back says D again, which is itself.
+/* p = lr g + e; D = mean |p| sgn p; x -= D; e = p - D. The owner encodes D again, which gives D.
  */
 static void ef_sign_is_its_rule(void **unused)
 {
@@ -335,9 +335,9 @@ static void ef_sign_is_its_rule(void **unused)
         }
         crew_step(&crew);
         for (size_t i = 0; i < 50; i++) {
-            const double said = e[i] < 0 ? -size : size;
-            x[i] -= said;
-            e[i] -= said;
+            const double sent = e[i] < 0 ? -size : size;
+            x[i] -= sent;
+            e[i] -= sent;
             kept += e[i] * e[i];
             close_to((double)crew.weights[0][i], x[i], 1e-5, "x", i);
             close_to((double)crew_floats(&crew, 0, "residual")[i], e[i], 1e-5, "e", i);

@@ -1,4 +1,4 @@
-/* Specs of methods: what they say when wrong, what is refused and why, what a complete one is. */
+/* Specs of methods: errors, what is refused and why, the complete spec. */
 #include <math.h>
 #include <stdio.h>
 
@@ -19,8 +19,8 @@ static terse_status create_one(const char *spec, terse_fault *fault)
     return status;
 }
 
-/* Wrong specs are refused with where and why, by check and by create alike. */
-static void wrong_specs_say_why(void **unused)
+/* Wrong specs are refused with offset and reason, by check and by create alike. */
+static void wrong_specs_have_a_reason(void **unused)
 {
     static const struct {
         const char *spec;
@@ -81,8 +81,8 @@ static void expect_refused(const char *spec, const char *why)
     terse_layout_destroy(layout);
 }
 
-/* Memory with an unbiased grid grows without bound. */
-static void memory_needs_a_contraction(void **unused)
+/* A residual with an unbiased grid grows without bound. */
+static void a_residual_needs_a_contraction(void **unused)
 {
     (void)unused;
     expect_refused("qsgd:feedback=residual", "grow without bound");
@@ -96,13 +96,13 @@ static void memory_needs_a_contraction(void **unused)
 static void local_steps_are_refused_where_they_make_no_sense(void **unused)
 {
     (void)unused;
-    expect_refused("signsgd:every=2", "signs have no length");
-    expect_refused("signum:every=10", "signs have no length");
-    expect_refused("qadam:every=2", "moments belong to gradients");
+    expect_refused("signsgd:every=2", "a sign has no magnitude");
+    expect_refused("signum:every=10", "a sign has no magnitude");
+    expect_refused("qadam:every=2", "moments need gradients");
     expect_refused("codec=sign,combine=vote,every=2", "majority vote");
 }
 
-static void what_needs_the_number_of_steps_says_so(void **unused)
+static void a_missing_number_of_steps_is_refused(void **unused)
 {
     static const char *const specs[] = {"dense:schedule=cosine", "def:schedule=step", "dqsgd",
                                         "dqsgd:bits=error", "dqsgd:bits=kappa,alpha=0.9"};
@@ -150,7 +150,7 @@ static void complete_specs_are_complete(void **unused)
     }
 }
 
-/* Every row has all its texts; every parameter a default that can be given. */
+/* Every row has all its texts; every option a default that can be given. */
 static void the_table_explains_itself(void **unused)
 {
     terse_method_about about;
@@ -255,7 +255,7 @@ static void schedules(void **unused)
         {"topk:lr=0.5,schedule=sqrt", 24, 0.1},
         {"topk:lr=0.5,ramp=10", 0, 0.05},
         {"topk:lr=0.5,ramp=10", 9, 0.5},
-        {"ef:lr=0.5,schedule=sqrt,every=8", 15, 0.5 / 3}, /* of the round's first step */
+        {"ef:lr=0.5,schedule=sqrt,every=8", 15, 0.5 / 3}, /* lr of the round's first step */
     };
     (void)unused;
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++)
@@ -285,10 +285,10 @@ static void a_given_rate_replaces_the_schedule(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_specs_say_why),
-        cmocka_unit_test(memory_needs_a_contraction),
+        cmocka_unit_test(wrong_specs_have_a_reason),
+        cmocka_unit_test(a_residual_needs_a_contraction),
         cmocka_unit_test(local_steps_are_refused_where_they_make_no_sense),
-        cmocka_unit_test(what_needs_the_number_of_steps_says_so),
+        cmocka_unit_test(a_missing_number_of_steps_is_refused),
         cmocka_unit_test(complete_specs_are_complete),
         cmocka_unit_test(the_table_explains_itself),
         cmocka_unit_test(composed_is_the_same_as_named),

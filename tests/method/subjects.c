@@ -13,7 +13,7 @@ static const char *const more[] = {
     "dqsgd:every=2",
     "regtopk:keep=0.05,every=2",
     "regtopk:keep=0.4,mu=1",
-    /* the first steps say everything */
+    /* the first steps are dense */
     "regtopk:keep=0.05,warmup=2",
     "qadam:warmup=2",
     "ef-sign:warmup=2",
@@ -21,7 +21,7 @@ static const char *const more[] = {
     "dqsgd:warmup=2",
     "powersgd:warmup=2",
     "def:ratio=8,every=2,warmup=4",
-    /* tensors that travel plain */
+    /* plain tensors */
     "topk:keep=0.02,min=100",
     "regtopk:keep=0.02,min=100",
     "def:ratio=8,plain=bias|conv*",
@@ -46,7 +46,7 @@ static const char *const more[] = {
     "dqsgd:bits=rms,norm=2",
     "dqsgd:bits=kappa,kappa=30,alpha=0.9",
     "dqsgd:bits=error,smoothness=3",
-    /* one's own */
+    /* composed methods */
     "direction=momentum,feedback=residual,codec=topk:keep=0.05,combine=allgather,update=subtract",
     "direction=adam,feedback=residual,codec=log:k=3,combine=shard",
     "direction=average,codec=sign,combine=vote,lr=0.001",

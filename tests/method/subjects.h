@@ -1,5 +1,5 @@
-/* What every suite over all methods runs over: each method of the table, then options and composed
- * ones. */
+/* The specs of suites over all methods: each method of the table, then options and composed ones.
+ */
 #ifndef TEST_METHOD_SUBJECTS_H
 #define TEST_METHOD_SUBJECTS_H
 
@@ -11,7 +11,7 @@ const char *subject(uint32_t index);
 /* Exchanges in every so many of its steps. */
 uint64_t subject_every(const char *spec);
 
-/* Does a gradient of zeros move its weights: does it toss coins for zeros? */
+/* Does a gradient of zeros move its weights, because the sign of a zero is random? */
 int subject_tosses(const char *spec);
 
 /* A matrix, an empty tensor, a scalar, vectors: about 3000 elements. */

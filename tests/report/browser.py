@@ -97,7 +97,7 @@ class Browser:
             "params": {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}})
 
     def prefer(self, scheme):
-        """What the system is said to prefer: light or dark."""
+        """The preference of the system: light or dark."""
         self.call("POST", self.session + "/goog/cdp/execute", {
             "cmd": "Emulation.setEmulatedMedia",
             "params": {"features": [{"name": "prefers-color-scheme", "value": scheme}]}})
@@ -140,7 +140,7 @@ class Browser:
         return self.call("POST", self.session + "/se/log", {"type": kind})
 
     def complaints(self):
-        """What the console said since the last call that is no mere information."""
+        """Warnings and errors of the console since the last call."""
         return [line["message"] for line in self.logs("browser")
                 if line["level"] in ("WARNING", "SEVERE")]
 

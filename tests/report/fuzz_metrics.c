@@ -1,5 +1,5 @@
-/* The door of the metrics reader: whatever the bytes, a run comes out whose numbers are in order,
- * and a page over it can be made. The input is run.json, a zero byte, metrics.jsonl. */
+/* The metrics reader: from any bytes it makes a run whose numbers are in order, and a page over it
+ * can be made. The input is run.json, a zero byte, metrics.jsonl. */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

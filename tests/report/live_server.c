@@ -21,7 +21,7 @@ static void wait_ms(long ms)
     nanosleep(&time, NULL);
 }
 
-/* Prints all and the longest single push: the second tells whether one waited. */
+/* Prints the total and the longest single push: the second shows whether one waited. */
 static void push_often(struct rep_live *live, const char *command)
 {
     char *line;

@@ -11,7 +11,7 @@ TENSORS = [("conv1.weight", 288), ("conv1.bias", 32), ("conv2.weight", 18432), (
            ("fc1.weight", 204800), ("fc1.bias", 128), ("fc2.weight", 1280), ("fc2.bias", 10)]
 PARAMETERS = sum(count for _, count in TENSORS)
 
-# method, compression ratio, accuracy it ends at, has memory, has bits
+# method, compression ratio, accuracy it ends at, has a residual, has bits
 METHODS = [
     ("dense", 1.0, 0.9142, False, False),
     ("signum", 31.9, 0.9021, False, False),
@@ -40,31 +40,31 @@ def pace(row):
     return 4 + 8 * (row[2] - 0.90) / 0.0142
 
 
-def stages(source, said, has_memory):
+def stages(source, sent, has_residual):
     noise = lambda mean: mean * source.uniform(0.9, 1.1)
     return {
-        "compute": noise(0.0105), "direction": noise(0.0004) if has_memory else 0.0,
-        "encode": noise(0.0006), "wire": noise(0.00012), "group": noise(0.0008 + said * 2e-9),
+        "compute": noise(0.0105), "direction": noise(0.0004) if has_residual else 0.0,
+        "encode": noise(0.0006), "wire": noise(0.00012), "group": noise(0.0008 + sent * 2e-9),
         "combine": noise(0.0003), "decode": noise(0.0004), "update": noise(0.0005),
     }
 
 
 def step_line(source, step, every, steps, row, seconds):
-    _, smaller, _, has_memory, has_bits = row
+    _, smaller, _, has_residual, has_bits = row
     part = step / steps
-    said = 4 * PARAMETERS * 1.5 / smaller
+    sent = 4 * PARAMETERS * 1.5 / smaller
     bits = 2 + 3 * part + source.uniform(-0.2, 0.2) if has_bits else None
-    times = stages(source, said, has_memory)
+    times = stages(source, sent, has_residual)
     line = {
         "kind": "step", "step": step, "epoch": int(part * 10),
         "seconds": round(seconds + every * sum(times.values()), 5),
         "loss": round(0.24 + 2.06 * math.exp(-pace(row) * part) + source.gauss(0, 0.05), 5), "lr": 0.05,
-        "bytes_sent": round(said * (bits / 4 if has_bits else 1)), "dense_bytes": PARAMETERS * 6,
+        "bytes_sent": round(sent * (bits / 4 if has_bits else 1)), "dense_bytes": PARAMETERS * 6,
         "stages": {name: round(time, 7) for name, time in times.items()},
         "tensor_bytes": [round(4 * count * 1.5 / (smaller if count >= 1024 else 1))
                          for _, count in TENSORS],
     }
-    if has_memory:
+    if has_residual:
         line["residual_norm"] = round(row[1] ** 0.3 * (1 - math.exp(-6 * part)) + source.gauss(0, 0.04), 5)
         line["compression_error"] = round(1 - 3 / (row[1] ** 0.5 + 4) + 0.1 * part + source.gauss(0, 0.015), 5)
     if has_bits:

@@ -66,14 +66,14 @@ static void reading_stops_at_the_first_bad_line(void **state)
         const char *second;
         const char *why;
     } cases[] = {
-        {"{\"kind\":\"step\",\"step\":20,\"seco", "no complete JSON object"},
-        {"garbage\n", "no complete JSON object"},
-        {"[1]\n", "no complete JSON object"},
-        {"{} {}\n", "no complete JSON object"},
+        {"{\"kind\":\"step\",\"step\":20,\"seco", "not a complete JSON object"},
+        {"garbage\n", "not a complete JSON object"},
+        {"[1]\n", "not a complete JSON object"},
+        {"{} {}\n", "not a complete JSON object"},
         {"{\"step\":3}\n", "no kind"},
         {"{\"kind\":\"epoch\"}\n", "unknown kind"},
         {"{\"kind\":\"step\",\"step\":20}\n", "lacks a number"},
-        {STEP("\"20\"", "2", "1"), "something else"},
+        {STEP("\"20\"", "2", "1"), "another type"},
         {STEP("20", "2", "1e999"), "out of range"},
         {STEP("-1", "2", "1"), "out of range"},
         {STEP("10", "2", "1"), "earlier step"},
@@ -90,7 +90,7 @@ static void reading_stops_at_the_first_bad_line(void **state)
         assert_int_equal(run->step_count, 1);
         assert_non_null(strstr(run->metrics_note, "line 2 "));
         if (!strstr(run->metrics_note, cases[i].why))
-            fail_msg("\"%s\" does not say \"%s\"", run->metrics_note, cases[i].why);
+            fail_msg("\"%s\" does not contain \"%s\"", run->metrics_note, cases[i].why);
         rep_run_free(run);
     }
     struct rep_run *run = parse(ABOUT, "{\"kind\":\"end\",\"status\":\"x\"}\n" STEP("1", "1", "1"));
@@ -250,7 +250,7 @@ static void check_width(const char *text, unsigned most, int ascii)
     }
 }
 
-static void charts_fit_and_say_the_ends(void **state)
+static void charts_fit_and_show_the_ends(void **state)
 {
     (void)state;
     struct rep_run *run = parse(
@@ -315,7 +315,7 @@ int main(void)
         cmocka_unit_test(fewer_points_keep_the_extremes),
         cmocka_unit_test(history_is_bounded_and_in_order),
         cmocka_unit_test(readers_do_not_disturb),
-        cmocka_unit_test(charts_fit_and_say_the_ends),
+        cmocka_unit_test(charts_fit_and_show_the_ends),
         cmocka_unit_test(every_point_has_its_label),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

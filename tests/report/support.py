@@ -43,14 +43,14 @@ class Case(unittest.TestCase):
         return done.stdout.decode(), done.stderr.decode()
 
     def page(self, *words):
-        """The page as text, and what was said on standard error."""
+        """The page as text, and the text on standard error."""
         _, notes = self.terse(*words, "-o", self.path("report.html"))
         with open(self.path("report.html"), encoding="utf-8") as file:
             return file.read(), notes
 
 
 class LiveServer:
-    """The server's program; `tell` pushes lines."""
+    """The server's program; `push` sends lines."""
 
     def __init__(self, *words):
         self.process = subprocess.Popen([LIVE_SERVER, *words], stdin=subprocess.PIPE,
@@ -58,7 +58,7 @@ class LiveServer:
         self.address = self.process.stdout.readline().strip()
         self.port = int(self.address.rsplit(":", 1)[1].strip("/")) if self.address else None
 
-    def tell(self, *lines):
+    def push(self, *lines):
         for line in lines:
             self.process.stdin.write((line if isinstance(line, str) else json.dumps(line)) + "\n")
         self.process.stdin.flush()

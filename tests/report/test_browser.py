@@ -100,7 +100,7 @@ class Report(Page):
             `#${arguments[0]} path.series[data-run]`)].map((path) => [path.dataset.run, path.getAttribute("d")]))""", plot)
 
     def hover(self, plot, run, index):
-        """Puts the pointer on the mark of a point and returns what the page says."""
+        """Puts the pointer on the mark of a point and returns the text of the page."""
         selector = f'#{plot} circle[data-run="{run}"]'
         self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", f"#{plot}")
         box = self.browser.run("return document.querySelectorAll(arguments[0])[arguments[1]].getBoundingClientRect().toJSON()",
@@ -110,16 +110,16 @@ class Report(Page):
 
     def test_hover_shows_the_recorded_value(self):
         evaluation = self.lines(1, "evaluation")[2]
-        said = self.hover("accuracy", 1, 2)
-        self.assertIn("def:ratio=64", said)
-        self.assertIn("%.2f %%" % (100 * evaluation["accuracy"]), said)
-        self.assertIn(f"at {evaluation['step']} steps", said)
+        shown = self.hover("accuracy", 1, 2)
+        self.assertIn("def:ratio=64", shown)
+        self.assertIn("%.2f %%" % (100 * evaluation["accuracy"]), shown)
+        self.assertIn(f"at {evaluation['step']} steps", shown)
         choose_axis(self.browser, "bytes")
-        said = self.hover("accuracy", 1, 2)
-        self.assertIn("at %.2f MB" % (evaluation["bytes_sent_total"] / 1e6), said)
+        shown = self.hover("accuracy", 1, 2)
+        self.assertIn("at %.2f MB" % (evaluation["bytes_sent_total"] / 1e6), shown)
         choose_axis(self.browser, "seconds")
-        said = self.hover("accuracy", 1, 2)
-        self.assertIn("at %.2f s" % evaluation["seconds"], said)
+        shown = self.hover("accuracy", 1, 2)
+        self.assertIn("at %.2f s" % evaluation["seconds"], shown)
         self.browser.pointer(3, 3)
         self.assertTrue(self.browser.run("return document.querySelector('#accuracy .tip').hidden"))
 
@@ -174,8 +174,8 @@ class Report(Page):
         self.browser.press("left")
         self.assertIn(f"at {evaluations[1]['step']} steps", self.browser.text("#accuracy .tip"))
         self.browser.press("down")
-        said = self.browser.text("#announce")
-        self.assertIn("def:ratio=64: accuracy %.2f %%" % (100 * self.lines(1, "evaluation")[1]["accuracy"]), said)
+        shown = self.browser.text("#announce")
+        self.assertIn("def:ratio=64: accuracy %.2f %%" % (100 * self.lines(1, "evaluation")[1]["accuracy"]), shown)
         self.browser.press("end", "up")
         self.assertIn("dense", self.browser.text("#accuracy .tip"))
         self.browser.press("escape")
@@ -298,7 +298,7 @@ class Report(Page):
                 line.replace('"loss":', '"loss":null,"was":') for line in lines[:8]] + ["{"])):
             with open(os.path.join(folder, "metrics.jsonl"), "w", encoding="utf-8") as file:
                 file.write("".join(line + "\n" for line in kept))
-        alone, = self.runs("topk:keep=0.01", steps=100, every=10)  # one worker says nothing
+        alone, = self.runs("topk:keep=0.01", steps=100, every=10)  # one worker sends nothing
         with open(os.path.join(alone, "metrics.jsonl"), encoding="utf-8") as file:
             silent = [json.loads(line) for line in file]
         for line in silent:
@@ -306,7 +306,7 @@ class Report(Page):
         with open(os.path.join(alone, "metrics.jsonl"), "w", encoding="utf-8") as file:
             file.write("".join(json.dumps(line) + "\n" for line in silent))
         self.show([one, none, broken, alone])
-        self.assertIn("no complete JSON object", self.browser.text("#notes"))
+        self.assertIn("not a complete JSON object", self.browser.text("#notes"))
         for axis in ("step", "bytes", "seconds", "link"):
             choose_axis(self.browser, axis)
             self.browser.run("document.querySelector('#log-x').click()")
@@ -385,14 +385,14 @@ class Live(Page):
     def test_points_arrive(self):
         sample = row("def:ratio=64")
         lines = list(make_runs.lines(sample, 600, 10, 1))
-        self.server.tell({"kind": "run", **make_runs.about(sample[0], 1)}, *lines[:20])
+        self.server.push({"kind": "run", **make_runs.about(sample[0], 1)}, *lines[:20])
         self.browser.open(self.server.address)
         self.until_points(sum(line["kind"] == "step" for line in lines[:20]))
         self.assertEqual(self.browser.text("#live-state"), "live")
-        self.server.tell(*lines[20:40])
+        self.server.push(*lines[20:40])
         self.until_points(sum(line["kind"] == "step" for line in lines[:40]))
         self.shot("live")
-        self.server.tell(*lines[40:])
+        self.server.push(*lines[40:])
         self.until_points(60)
         self.browser.until("return document.querySelector('#summary td').textContent === '%.2f %%'"
                            % (100 * lines[-1]["accuracy"]))
@@ -401,7 +401,7 @@ class Live(Page):
         self.page(folder)
         self.server.stop()
         self.browser.until("return document.querySelector('#live-state').textContent === 'training ended'")
-        # the report over the same lines says the same
+        # the report over the same lines is the same
         self.allowed += ("file://",)
         self.browser.open("file://" + self.path("report.html"))
         self.assertEqual(self.browser.run("return document.querySelector('#summary tbody').textContent"), live)
@@ -409,7 +409,7 @@ class Live(Page):
     def test_two_runs_one_after_the_other(self):
         self.browser.open(self.server.address)
         for name in ("dense", "signum"):
-            self.server.tell({"kind": "run", **make_runs.about(name, 1)},
+            self.server.push({"kind": "run", **make_runs.about(name, 1)},
                              *make_runs.lines(row(name), 100, 10, 1))
         self.browser.until("return document.querySelectorAll('#loss path.series[data-run]').length === 2")
         self.assertEqual(self.browser.text("#subtitle"), "2 runs · cnn on fashion · 4 workers")
@@ -418,7 +418,7 @@ class Live(Page):
         self.browser.open(self.server.address)
         about = make_runs.about(MARKUP, 1)
         about["command"] = MARKUP
-        self.server.tell({"kind": "run", **about}, *make_runs.lines(row("dense"), 100, 10, 1), "no json")
+        self.server.push({"kind": "run", **about}, *make_runs.lines(row("dense"), 100, 10, 1), "no json")
         self.until_points(10)
         self.assertEqual(self.browser.text("#commands pre"), MARKUP)
         self.assertEqual(self.browser.run("return [document.title, document.querySelectorAll('img').length]"),
@@ -427,7 +427,7 @@ class Live(Page):
     def test_a_long_run_stays_fluent(self):
         lines = [json.dumps(line) for line in make_runs.lines(row("dense"), 20000, 1, 1)]
         self.browser.open(self.server.address)
-        self.server.tell({"kind": "run", **make_runs.about("dense", 1)}, *lines)
+        self.server.push({"kind": "run", **make_runs.about("dense", 1)}, *lines)
         self.browser.until("return /100%|finished|91/.test(document.querySelector('#summary td')?.textContent)", 30)
         self.assertLessEqual(self.points(), 4000)
         took = self.browser.run("""const began = performance.now();

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The live server against plain sockets: what it serves, what it refuses, and that no reader, however
-slow or rude, is felt by the one who pushes."""
+slow or rude, delays the one who pushes."""
 import json
 import socket
 import time
@@ -112,22 +112,22 @@ class Live(Case):
         self.assertEqual(status(talk(self.server, get("/", host="localhost:80"))), 200)
 
     def test_history_then_stream_then_bye(self):
-        self.server.tell('{"kind":"run","method":"dense"}', STEP % (1, 1))
+        self.server.push('{"kind":"run","method":"dense"}', STEP % (1, 1))
         link = open_events(self.server)
         self.addCleanup(link.close)
         got = read_until(link, b'"step":1,')
         self.assertLess(got.index(b"event: hello"), got.index(b'"kind":"run"'))
-        self.server.tell(STEP % (2, 2))
+        self.server.push(STEP % (2, 2))
         self.assertIn(b'"step":2,', read_until(link, b'"step":2,'))
-        self.server.tell(STEP % (3, 3))
+        self.server.push(STEP % (3, 3))
         self.server.process.stdin.close()
         last = read_until(link, b"event: bye")
         self.assertIn(b'"step":3,', last)
         self.assertIn(b"event: bye", last)
         self.assertEqual(self.server.stop(), 0)
 
-    def test_who_comes_back_gets_the_rest(self):
-        self.server.tell(*[STEP % (i, i) for i in range(1, 6)])
+    def test_a_reader_that_reconnects_gets_the_rest(self):
+        self.server.push(*[STEP % (i, i) for i in range(1, 6)])
         with open_events(self.server) as link:
             got = read_until(link, b'"step":5,').decode()
         third = next(line for line in got.splitlines() if line.endswith("-3"))[4:]
@@ -138,18 +138,18 @@ class Live(Case):
         self.assertIn(b'"step":4,', got)
         with open_events(self.server, extra="Last-Event-ID: other-3\r\n") as link:
             got = read_until(link, b'"step":5,')
-        self.assertIn(b"hello", got)  # another server's number says nothing here
+        self.assertIn(b"hello", got)  # another server's number is ignored
         self.assertIn(b'"step":1,', got)
 
     def test_lines_that_would_break_the_stream_are_not_shown(self):
-        self.server.tell('{"kind":"long","x":"' + "y" * 70000 + '"}', "a\rdata: b", STEP % (1, 1))
+        self.server.push('{"kind":"long","x":"' + "y" * 70000 + '"}', "a\rdata: b", STEP % (1, 1))
         with open_events(self.server) as link:
             got = read_until(link, b'"step":1,')
         self.assertNotIn(b"yyy", got)
         self.assertNotIn(b"data: b", got)
 
     def push_many(self, times):
-        self.server.tell(f"!{times} " + STEP % (7, 7))
+        self.server.push(f"!{times} " + STEP % (7, 7))
         total, longest = map(float, self.server.process.stdout.readline().split())
         return total / times, longest
 
@@ -168,13 +168,13 @@ class Live(Case):
         self.assertLess(time.monotonic() - began, 5)
 
     def test_a_slow_reader_misses_steps_and_sees_the_end(self):
-        self.server.tell('{"kind":"run","method":"dense"}')
+        self.server.push('{"kind":"run","method":"dense"}')
         link = open_events(self.server)
         self.addCleanup(link.close)
         time.sleep(0.2)
         for i in range(0, 200000, 20000):
             self.push_many(20000)
-        self.server.tell('{"kind":"end","status":"finished"}')
+        self.server.push('{"kind":"end","status":"finished"}')
         got = read_until(link, b'"kind":"end"', 20)
         self.assertIn(b'"kind":"run"', got)
         self.assertIn(b'"kind":"end"', got)
@@ -183,11 +183,11 @@ class Live(Case):
     def test_closing_readers_do_not_disturb(self):
         for _ in range(60):  # more than may be connected at once
             link = open_events(self.server)
-            self.server.tell(STEP % (1, 1))
+            self.server.push(STEP % (1, 1))
             link.close()
         deadline = time.monotonic() + 20
         while time.monotonic() < deadline and status(talk(self.server, get("/"))) != 200:
-            self.server.tell(STEP % (1, 1))
+            self.server.push(STEP % (1, 1))
             time.sleep(0.2)
         self.assertEqual(status(talk(self.server, get("/"))), 200)
         self.assertEqual(self.server.stop(), 0)
@@ -197,17 +197,17 @@ class Start(Case):
     def refuse(self, *words):
         server = LiveServer(*words)
         self.assertEqual(server.address, "")
-        said = server.process.stderr.read()
+        shown = server.process.stderr.read()
         self.assertEqual(server.stop(), 1)
-        return said
+        return shown
 
     def test_a_taken_port_is_named(self):
         with socket.socket() as holder:
             holder.bind(("127.0.0.1", 0))
             holder.listen()
             port = holder.getsockname()[1]
-            said = self.refuse("127.0.0.1", str(port))
-        self.assertIn(f"port {port}: the port is taken by another program", said)
+            shown = self.refuse("127.0.0.1", str(port))
+        self.assertIn(f"port {port}: the port is taken by another program", shown)
 
     def test_a_host_that_is_not_here(self):
         self.assertIn("192.0.2.1", self.refuse("192.0.2.1", "0"))
@@ -246,11 +246,11 @@ class Start(Case):
         self.addCleanup(server.stop)
         sample = row("def:ratio=64")
         lines = list(make_runs.lines(sample, 300, 10, 1))
-        server.tell({"kind": "run", **make_runs.about(sample[0], 1)}, *lines)
+        server.push({"kind": "run", **make_runs.about(sample[0], 1)}, *lines)
         with open_events(server) as link:
             got = read_until(link, b'"kind": "end"').decode()
-        told = [json.loads(line[6:]) for line in got.splitlines() if line.startswith("data: {\"kind")]
-        self.assertEqual(told[1:], lines)
+        received = [json.loads(line[6:]) for line in got.splitlines() if line.startswith("data: {\"kind")]
+        self.assertEqual(received[1:], lines)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Report(Case):
         with open(path, "wb") as file:
             file.write(b"".join(lines[:20]) + lines[20][:37])
         html, notes = self.page(folder)
-        self.assertIn("line 21 is no complete JSON object", notes)
+        self.assertIn("line 21 is not a complete JSON object", notes)
         run = data_of(html)["runs"][0]
         self.assertIn("line 21", run["notes"][0])
         self.assertNotIn("end", run)

@@ -1,4 +1,4 @@
-/* The parts that experiments stand on: draws, claims, charts, runs side by side. */
+/* The parts that experiments use: random numbers, claims, charts, runs side by side. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* Examples as a network wants them: normalised floats. */
+/* Batches: examples as normalised floats, the input of a network. */
 #include <math.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 enum { PADDING = 4 };
 
-/* Sums of bytes and their squares are exact, so means do not depend on an order. */
+/* Sums of bytes and their squares are exact, so means do not depend on the order. */
 void trn_image_normalise(struct trn_data *data)
 {
     struct trn_about *about = &data->about;

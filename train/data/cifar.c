@@ -60,7 +60,7 @@ static terse_status append(const struct trn_bytes *in, const struct trn_cifar_fo
     return TERSE_OK;
 }
 
-/* Reads one file if it is there; *found says whether. */
+/* Reads one file if it exists; *found: 1 if it does. */
 static terse_status read_file(const char *folder, const char *name,
                               const struct trn_cifar_form *form, struct trn_examples *out,
                               int *found, terse_fault *fault)
@@ -87,8 +87,8 @@ static terse_status read_file(const char *folder, const char *name,
 static terse_status missing(const char *folder, const char *what, const char *name,
                             terse_fault *fault)
 {
-    return com_fail(fault, COM_NO_FILE, "there is no %s in '%.100s': tools/get-data %s fetches it",
-                    what, folder, name);
+    return com_fail(fault, COM_NO_FILE, "no %s in '%.100s': tools/get-data %s fetches it", what,
+                    folder, name);
 }
 
 static terse_status finish(struct trn_data *data, uint32_t classes)

@@ -7,7 +7,7 @@
 
 enum { FIELDS = 3, MOST_CLASS = 1000 };
 
-/* What is being read, and where its text goes: never more bytes than were read. */
+/* The input, and where its text is written: never more bytes than were read. */
 struct reader {
     const struct trn_bytes *in;
     size_t at;
@@ -75,12 +75,12 @@ static terse_status read_separator(struct reader *reader, int is_last)
     if (peek(reader) < 0)
         return TERSE_OK;
     if (peek(reader) != '\n')
-        return refuse(reader, reader->at, "the line goes on after the description");
+        return refuse(reader, reader->at, "text after the description");
     reader->at++;
     return TERSE_OK;
 }
 
-/* Takes the class's digits back out of the text. */
+/* Removes the class's digits from the text. */
 static terse_status read_class(struct reader *reader, uint32_t *label)
 {
     const size_t text_at = reader->text_len;
@@ -92,7 +92,7 @@ static terse_status read_class(struct reader *reader, uint32_t *label)
     for (size_t i = text_at; i < reader->text_len && value <= MOST_CLASS; i++) {
         const char digit = reader->out->text[i];
         if (digit < '0' || digit > '9')
-            return refuse(reader, at, "the class is no number");
+            return refuse(reader, at, "the class is not a number");
         value = value * 10 + (uint32_t)(digit - '0');
     }
     if (value == 0 || value > MOST_CLASS)
@@ -153,9 +153,8 @@ static terse_status read_set(const char *folder, const char *name, struct trn_ex
     if (!path)
         return com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", name);
     if (!com_file_exists(path))
-        status =
-            com_fail(fault, COM_NO_FILE,
-                     "there is no %s in '%.100s': tools/get-data agnews fetches it", name, folder);
+        status = com_fail(fault, COM_NO_FILE, "no %s in '%.100s': tools/get-data agnews fetches it",
+                          name, folder);
     else
         status = com_file_read(path, &bytes, &len, fault);
     if (status == TERSE_OK) {

@@ -10,13 +10,12 @@
 typedef terse_status opener(struct trn_data *data, const char *where, uint64_t seed,
                             terse_fault *fault);
 
-/* The data there are. To add some: a reader, and a row here, which is the one place that names it.
- */
+/* The table of data. To add some: a reader, and a row here, the only place that names it. */
 static const struct {
     const char *name;
-    const char *usage; /* the name with what follows the colon */
+    const char *usage; /* the name and what follows the colon */
     opener *open;
-    const char *model; /* what trains on it unless another is asked for */
+    const char *model; /* the default model */
 } sources[] = {
     {"fashion", "fashion", trn_open_fashion, "cnn"},
     {"digits", "digits", trn_open_digits, "cnn"},
@@ -40,7 +39,7 @@ static const char *bare_name(uint32_t index)
     return index < SOURCES ? sources[index].name : NULL;
 }
 
-/* The row of a name, whatever follows the colon; SOURCES: there is none. */
+/* The row of a name, without what follows the colon; SOURCES: there is none. */
 static size_t row_of(const char *name)
 {
     const size_t len = strcspn(name, ":");
@@ -78,9 +77,10 @@ static terse_status find(const char *name, size_t *index, const char **where, te
         return unknown(name, fault);
     const int has_where = strchr(sources[i].usage, ':') != NULL;
     if (has_where && (!colon || !colon[1]))
-        return com_fail(fault, TERSE_BAD_SPEC, "where is it? write %s", sources[i].usage);
+        return com_fail(fault, TERSE_BAD_SPEC, "%s needs a path: write %s", sources[i].name,
+                        sources[i].usage);
     if (!has_where && colon)
-        return com_fail(fault, TERSE_BAD_SPEC, "nothing follows '%s'", sources[i].name);
+        return com_fail(fault, TERSE_BAD_SPEC, "'%s' takes no path", sources[i].name);
     *index = i;
     *where = colon ? colon + 1 : "";
     return TERSE_OK;
@@ -169,7 +169,7 @@ terse_status trn_data_count_classes(struct trn_data *data, terse_fault *fault)
     for (uint32_t i = 0; i < test->count; i++)
         if (test->labels[i] > most)
             return com_fail(fault, COM_BAD_FILE,
-                            "%s: test example %u has label %u, the training set ends at %u",
+                            "%s: test example %u has label %u, the largest in training is %u",
                             data->name, i, test->labels[i], most);
     data->about.classes = most + 1;
     return TERSE_OK;
@@ -194,9 +194,10 @@ static terse_status check(const struct trn_data *data, enum trn_split split,
     if ((out->tokens || out->lengths) &&
         (!text || !out->tokens || !out->lengths || text->buckets < 4 || text->buckets > INT32_MAX ||
          text->max_len == 0))
-        return com_fail(fault, TERSE_BAD_ARGUMENT,
-                        "%s: tokens need room, lengths, at least 4 buckets and a maximum length",
-                        about->name);
+        return com_fail(
+            fault, TERSE_BAD_ARGUMENT,
+            "%s: tokens need a buffer, lengths, at least 4 buckets and a maximum length",
+            about->name);
     return TERSE_OK;
 }
 

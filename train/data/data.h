@@ -1,16 +1,16 @@
-/* Data to train on, by name.
+/* Training data, by name.
  *
  *     fashion            Fashion-MNIST from the distribution's package dataset-fashion-mnist
- *     digits             drawn digits, 28x28, made on the spot from the seed
- *     regression         a linear law with noise, made on the spot
- *     quadratic          least squares whose curvatures go from 1 to 0.01, without noise
+ *     digits             drawn digits, 28x28, generated from the seed
+ *     regression         a linear law with noise, generated
+ *     quadratic          least squares with curvatures from 1 to 0.01, without noise, generated
  *     idx:DIR            MNIST's four files, plain or .gz
- *     cifar10:DIR        binary batches; those that are there
+ *     cifar10:DIR        binary batches; all that exist
  *     cifar100:DIR       train.bin, test.bin; the fine labels
  *     agnews:DIR         train.csv, test.csv: class, title, description
  *     libsvm:FILE        and FILE.t as the test set, or libsvm:FILE,test=FILE2
  *
- * After open nothing changes any more: any number of threads may ask for batches. */
+ * Data are constant after open: any number of threads may read batches. */
 #ifndef TRN_DATA_H
 #define TRN_DATA_H
 
@@ -31,19 +31,20 @@ enum trn_split { TRN_TRAIN, TRN_TEST, TRN_SPLITS };
 struct trn_data;
 
 struct trn_about {
-    const char *name; /* as it was asked for */
+    const char *name; /* as given to open */
     enum trn_data_kind kind;
-    uint32_t channels, height, width; /* of an image */
-    uint32_t features;                /* floats of an example: c*h*w of an image; 0 of a text */
+    uint32_t channels, height, width; /* of images */
+    uint32_t features;                /* floats of an example: c*h*w for images, 0 for text */
     uint32_t classes;                 /* 0: targets are real numbers */
     uint32_t count[TRN_SPLITS];       /* examples; each at least 1 */
-    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; vectors: 0 */
-    float std[TRN_MAX_CHANNELS];      /* vectors: 1 */
+    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; 0 for vectors */
+    float std[TRN_MAX_CHANNELS];      /* 1 for vectors */
     const char *notes;                /* "3 of 5 training batches are there", or "" */
 };
 
-/* TERSE_BAD_SPEC: no such name (the nearest is suggested); COM_NO_FILE: what is missing and how to
- * get it; COM_BAD_FILE: file, byte, reason. `seed` matters for generated data alone. */
+/* TERSE_BAD_SPEC: no such name, the nearest is suggested. COM_NO_FILE: the fault has what is
+ * missing and how to get it. COM_BAD_FILE: file, offset, reason. Only generated data use the seed.
+ */
 TERSE_CHECK terse_status trn_data_open(const char *name, uint64_t seed, struct trn_data **out,
                                        terse_fault *fault);
 void trn_data_close(struct trn_data *data); /* NULL is fine */
@@ -52,12 +53,11 @@ const struct trn_about *trn_data_about(const struct trn_data *data);
 /* Names for help texts: NULL past the last. */
 const char *trn_data_name(uint32_t index);
 
-/* The model that suits the data of this name; the first data's where there are none of that name.
- */
+/* The default model of the data of this name; that of the first row if there is no such name. */
 const char *trn_data_model(const char *name);
 
-/* Random crop (4 pixels of black around, then a window) and mirroring, drawn from (seed, epoch,
- * example) alone: the same whoever asks. */
+/* Random crop (a window after padding by 4 black pixels) and mirroring. They depend only on seed,
+ * epoch and example. */
 struct trn_augment {
     int crop;
     int flip;
@@ -78,7 +78,7 @@ struct trn_text {
     uint32_t max_len; /* >= 1: tokens of an example; further ones are dropped */
 };
 
-/* Where a batch goes; NULL members are not wanted. */
+/* Where a batch is written; NULL members are left out. */
 struct trn_place {
     float *x;          /* [count][features], normalised; image and vector */
     int32_t *tokens;   /* [count][max_len], padded with 0; text */
@@ -87,8 +87,8 @@ struct trn_place {
     float *targets;    /* [count]; real targets, or the label as a number */
 };
 
-/* `augment` may be NULL; only images heed it. `text` may be NULL unless tokens are wanted.
- * TERSE_BAD_ARGUMENT: an example past the end, or something this kind of data does not have. */
+/* `augment` may be NULL; it applies to images only. `text` may be NULL unless tokens are wanted.
+ * TERSE_BAD_ARGUMENT: an example past the end, or a member that this kind of data does not have. */
 TERSE_CHECK terse_status trn_data_batch(const struct trn_data *data, enum trn_split split,
                                         const uint32_t *examples, uint32_t count,
                                         const struct trn_augment *augment,

@@ -1,6 +1,6 @@
 /* Digits drawn with a pen: strokes on a grid, moved, scaled, slanted, with a pen of varying width,
- * then noise. No function of the C library whose last bit may differ: same seed, same bytes,
- * everywhere. */
+ * then noise. No function of the C library is used whose last bit may differ: the same seed gives
+ * the same bytes on every machine. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -28,7 +28,7 @@ struct point {
     float y;
 };
 
-/* How this writer holds the pen. */
+/* The style of one digit. */
 struct hand {
     struct point origin;
     float width; /* pixels per grid step */
@@ -58,7 +58,7 @@ static struct hand draw_hand(struct trn_stream *stream)
     return hand;
 }
 
-/* A grid point with a little tremor. */
+/* A grid point with a small random displacement. */
 static struct point place(const struct hand *hand, struct trn_stream *stream, const char *at)
 {
     const float x = (float)(at[0] - '0') + between(stream, -0.3f, 0.3f);

@@ -57,7 +57,7 @@ float trn_draw_uniform(struct trn_stream *stream)
 
 float trn_draw_bell(struct trn_stream *stream)
 {
-    uint32_t sum = 0; /* of twelve numbers of 16 bits, two in a word */
+    uint32_t sum = 0; /* sum of twelve numbers of 16 bits, two in a word */
     for (int i = 0; i < 6; i++) {
         const uint32_t word = trn_draw_u32(stream);
         sum += (word & 0xFFFFu) + (word >> 16);

@@ -1,6 +1,6 @@
 /* Random numbers by counter: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011), keyed by seed and
- * purpose. A stream is named by (seed, purpose, a, b): the same numbers whoever draws, in whatever
- * order streams are drawn from. */
+ * purpose. A stream is named by (seed, purpose, a, b) and does not depend on who draws from it, nor
+ * on the order in which streams are used. */
 #ifndef TRN_DRAW_H
 #define TRN_DRAW_H
 
@@ -11,14 +11,14 @@ enum trn_purpose {
     TRN_DRAW_SHARD,     /* b: 0 dealing, 1 + worker its classes */
     TRN_DRAW_AUGMENT,   /* a: epoch, b: example */
     TRN_DRAW_EXAMPLE,   /* a: split, b: example */
-    TRN_DRAW_LAW,       /* of generated data */
+    TRN_DRAW_LAW,       /* the law of generated data */
 };
 
 struct trn_stream {
     uint32_t key[2];
     uint32_t counter[4];
     uint32_t words[4];
-    uint32_t used; /* of words */
+    uint32_t used; /* number of words used */
 };
 
 void trn_stream_start(struct trn_stream *stream, uint64_t seed, enum trn_purpose purpose,

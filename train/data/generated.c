@@ -1,4 +1,4 @@
-/* Vectors and targets made on the spot, for linear models.
+/* Generated vectors and targets, for linear models.
  *
  * regression: x ~ N(0, 1), y = w.x + 1/2 + noise, w ~ N(0, 1) and noise of deviation 0.1: the least
  * mean squared error is 0.01.

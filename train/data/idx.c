@@ -14,7 +14,7 @@ static uint32_t get_u32(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-/* Checks everything but the values: the head, and that the numbers fill the file exactly. */
+/* Checks the head, and that the values fill the rest of the file exactly. */
 static terse_status read_head(const struct trn_bytes *in, uint32_t ndim, uint32_t dims[3],
                               terse_fault *fault)
 {
@@ -34,7 +34,7 @@ static terse_status read_head(const struct trn_bytes *in, uint32_t ndim, uint32_
     }
     if (count != in->len - head_len)
         return com_refuse(fault, COM_BAD_FILE, in->name, in->len,
-                          "%llu bytes of numbers, the head says %llu",
+                          "%llu bytes of values, the head announces %llu",
                           (unsigned long long)(in->len - head_len), (unsigned long long)count);
     return TERSE_OK;
 }
@@ -59,7 +59,7 @@ terse_status trn_idx_labels(const struct trn_bytes *in, struct trn_idx_labels *o
     return status;
 }
 
-/* The first of the usual spellings that is there; the caller frees it. NULL: none, or no memory. */
+/* The first of the usual spellings that exists; the caller frees it. NULL: none, or no memory. */
 static char *find_file(const char *folder, const char *set, const char *what, const char *shape)
 {
     static const char *const joints[] = {"-", "-", ".", "."};
@@ -83,8 +83,8 @@ static terse_status load(const char *folder, const char *set, int is_labels, cha
     const char *shape = is_labels ? "idx1" : "idx3";
     *path = find_file(folder, set, what, shape);
     if (!*path)
-        return com_fail(fault, COM_NO_FILE, "there is no %s-%s-%s-ubyte or .gz in '%s'", set, what,
-                        shape, folder);
+        return com_fail(fault, COM_NO_FILE, "no %s-%s-%s-ubyte or .gz in '%s'", set, what, shape,
+                        folder);
     return trn_data_load(*path, bytes, len, fault);
 }
 
@@ -175,8 +175,8 @@ terse_status trn_open_fashion(struct trn_data *data, const char *where, uint64_t
     (void)where;
     if (!com_file_exists(FASHION_FOLDER "/train-images-idx3-ubyte.gz"))
         return com_fail(fault, COM_NO_FILE,
-                        "Fashion-MNIST is not in %s: apt-get install dataset-fashion-mnist (or "
-                        "take --data digits, which needs nothing)",
+                        "Fashion-MNIST is not in %s: apt-get install dataset-fashion-mnist, or use "
+                        "--data digits, which needs no files",
                         FASHION_FOLDER);
     return trn_open_idx(data, FASHION_FOLDER, seed, fault);
 }

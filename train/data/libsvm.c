@@ -1,5 +1,5 @@
-/* libsvm's sparse text: a label and ascending index:value pairs on every line, indices from 1; what
- * follows a # is a remark. */
+/* libsvm's sparse text: a label and ascending index:value pairs on every line, indices from 1; a #
+ * starts a comment. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@ enum { MOST_NUMBER = 63, MOST_FEATURES = 1 << 24, MOST_CLASSES = 1000 };
 struct reader {
     const struct trn_bytes *in;
     size_t at;
-    size_t line_end; /* of the line being read, before a remark */
+    size_t line_end; /* end of the current line, before a comment */
     struct trn_examples *out;
     size_t elements;
     size_t element_cap;
@@ -75,7 +75,7 @@ static int grow(struct reader *reader)
     return 1;
 }
 
-/* One index:value; `*next` is the least column that may come. */
+/* One index:value; `*next` is the least column allowed. */
 static terse_status read_element(struct reader *reader, uint32_t *next)
 {
     const size_t start = reader->at;
@@ -164,7 +164,7 @@ terse_status trn_libsvm_read(const struct trn_bytes *in, struct trn_examples *ou
     return status;
 }
 
-/* Sorted different labels of the training set; 0 when they are no classes: not whole numbers, or
+/* The distinct labels of the training set, sorted; 0 if they are not classes: not whole numbers, or
  * too many. */
 static uint32_t list_labels(const struct trn_examples *train, float labels[MOST_CLASSES])
 {
@@ -197,8 +197,9 @@ static terse_status number_labels(struct trn_examples *split, const float *label
         while (at < known && labels[at] != split->targets[i])
             at++;
         if (at == known)
-            return com_fail(fault, COM_BAD_FILE, "%s: example %u has label %g, unknown to training",
-                            name, i, (double)split->targets[i]);
+            return com_fail(fault, COM_BAD_FILE,
+                            "%s: example %u has label %g, which the training set lacks", name, i,
+                            (double)split->targets[i]);
         split->labels[i] = at;
     }
     free(split->targets);
@@ -261,8 +262,8 @@ static terse_status open_both(struct trn_data *data, const char *train, const ch
     if (status != TERSE_OK)
         return status;
     if (!com_file_exists(test))
-        return com_fail(fault, COM_NO_FILE,
-                        "there is no test set '%.100s': write libsvm:FILE,test=FILE2", test);
+        return com_fail(fault, COM_NO_FILE, "no test set '%.100s': write libsvm:FILE,test=FILE2",
+                        test);
     status = read_file(test, &data->split[TRN_TEST], &data->about.features, fault);
     if (status != TERSE_OK)
         return status;

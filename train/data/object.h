@@ -1,5 +1,5 @@
-/* What is behind trn_data, and the readers that fill it. A reader takes bytes, never a path, so
- * that it can be fuzzed; nothing is allocated from a number that was not held against the bytes. */
+/* The object behind trn_data, and the readers that fill it. A reader takes bytes, never a path, so
+ * that it can be fuzzed; no size in the bytes is used for an allocation before it is checked. */
 #ifndef TRN_DATA_OBJECT_H
 #define TRN_DATA_OBJECT_H
 
@@ -10,7 +10,7 @@
 #include "data/data.h"
 #include "files/bytes.h"
 
-/* One split. Only what its kind needs is there; close frees all of it. */
+/* One split. Members that its kind does not need are NULL; close frees all of them. */
 struct trn_examples {
     uint32_t count;
     uint32_t *labels;
@@ -19,13 +19,13 @@ struct trn_examples {
     uint8_t *image_block;  /* owns the pixels */
     const uint8_t *pixels; /* [count][channels][height][width] */
 
-    float *dense;      /* vectors, [count][features] */
-    size_t *row_at;    /* or sparse: elements row_at[i] .. row_at[i+1]-1 of */
+    float *dense;      /* dense vectors, [count][features] */
+    size_t *row_at;    /* sparse vectors: elements row_at[i] .. row_at[i+1]-1 of the next two */
     uint32_t *columns; /* ascending, from 0 */
     float *values;
 
-    char *text;      /* texts without separators, */
-    size_t *text_at; /* at text_at[i] .. text_at[i+1]-1 */
+    char *text;      /* texts without separators */
+    size_t *text_at; /* text i is at text_at[i] .. text_at[i+1]-1 */
 };
 
 struct trn_data {

@@ -10,12 +10,12 @@
 struct trn_order {
     struct trn_order_options options;
     uint32_t worker;
-    uint32_t examples; /* of the training set */
+    uint32_t examples; /* size of the training set */
     uint32_t steps;
-    uint32_t count;     /* of this worker */
+    uint32_t count;     /* examples of this worker */
     uint32_t *own;      /* fixed shard, NULL for iid */
-    uint32_t *shuffled; /* the epoch's order: of all examples for iid, else of this worker's */
-    uint64_t epoch;     /* that `shuffled` holds */
+    uint32_t *shuffled; /* the epoch's order: all examples for iid, else this worker's */
+    uint64_t epoch;     /* the epoch of `shuffled` */
     int is_shuffled;
 };
 
@@ -33,7 +33,7 @@ terse_status trn_shard_parse(const char *text, enum trn_shard *shard, double *al
         char *end;
         value = strtod(text + sizeof prefix - 1, &end);
         if (*end != '\0' || end == text + sizeof prefix - 1 || !isfinite(value) || value < 1e-3)
-            return com_fail(fault, TERSE_BAD_SPEC, "'%s': alpha is a number from 0.001 on", text);
+            return com_fail(fault, TERSE_BAD_SPEC, "'%s': alpha must be a number >= 0.001", text);
     } else if (strcmp(text, "class") != 0) {
         return com_fail(fault, TERSE_BAD_SPEC,
                         "no sharding named '%s'; there are iid, class, class:alpha=A and range",
@@ -62,12 +62,12 @@ static terse_status check(const struct trn_data *data, const struct trn_order_op
         return com_fail(fault, TERSE_BAD_ARGUMENT, "worker %u of %u, batch %u", worker,
                         options->workers, options->batch);
     if (options->workers > about->count[TRN_TRAIN])
-        return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers for %u examples", options->workers,
-                        about->count[TRN_TRAIN]);
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, but only %u examples",
+                        options->workers, about->count[TRN_TRAIN]);
     if (options->shard == TRN_SHARD_CLASS && about->classes == 0)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "%s has no classes to shard by", about->name);
     if (options->shard == TRN_SHARD_CLASS && !(options->alpha >= 1e-3 && isfinite(options->alpha)))
-        return com_fail(fault, TERSE_BAD_ARGUMENT, "alpha is a number from 0.001 on");
+        return com_fail(fault, TERSE_BAD_ARGUMENT, "alpha must be a number >= 0.001");
     return TERSE_OK;
 }
 

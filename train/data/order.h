@@ -1,4 +1,4 @@
-/* Which examples a worker sees when: a pure function of the options, the epoch and the step, so a
+/* The examples of each worker's steps: a pure function of the options, the epoch and the step, so a
  * resumed run needs only its position.
  *
  * The training set is dealt to the workers, each getting count/workers examples or one more:
@@ -9,7 +9,8 @@
  * All workers take the same number of steps: every batch is full except that of the last step,
  * which holds what is left (the workers' counts differ by at most one there, and one of them may
  * hold none). Every example comes exactly once per epoch. With `drop_short` the last step is left
- * out unless it is full on all workers or the only one: the shuffle decides whom it hits. */
+ * out unless it is full on all workers or the only one: which examples that drops depends on the
+ * shuffle. */
 #ifndef TRN_ORDER_H
 #define TRN_ORDER_H
 
@@ -22,7 +23,7 @@ enum trn_shard { TRN_SHARD_IID, TRN_SHARD_CLASS, TRN_SHARD_RANGE };
 struct trn_order_options {
     uint64_t seed;
     uint32_t workers; /* >= 1, at most the number of training examples */
-    uint32_t batch;   /* >= 1: examples per worker and step */
+    uint32_t batch;   /* >= 1: examples per worker per step */
     enum trn_shard shard;
     double alpha; /* of TRN_SHARD_CLASS, > 0 */
     int drop_short;
@@ -43,8 +44,8 @@ void trn_order_destroy(struct trn_order *order); /* NULL is fine */
 uint32_t trn_order_steps(const struct trn_order *order); /* per epoch, equal on all workers; >= 1 */
 uint32_t trn_order_count(const struct trn_order *order); /* examples this worker owns */
 
-/* The examples of a step (0 .. steps-1) of an epoch: `examples` has room for a batch. Returns how
- * many there are. The first call of an epoch shuffles, later ones only copy. */
+/* The examples of a step (0 .. steps-1) of an epoch: `examples` holds a batch. Returns their
+ * number. The first call of an epoch shuffles, later ones only copy. */
 uint32_t trn_order_batch(struct trn_order *order, uint64_t epoch, uint32_t step,
                          uint32_t *examples);
 

@@ -1,4 +1,4 @@
-/* The readers, one door each. All refuse with COM_BAD_FILE, file name and byte. */
+/* The readers, one function per format. Bad input is COM_BAD_FILE with file name and offset. */
 #ifndef TRN_READ_H
 #define TRN_READ_H
 
@@ -43,8 +43,7 @@ TERSE_CHECK terse_status trn_libsvm_read(const struct trn_bytes *in, struct trn_
 
 void trn_examples_free(struct trn_examples *examples);
 
-/* Reads a file and hands it to the caller, who frees *bytes; unpacks it when its name ends with
- * .gz. */
+/* Reads a file, and unpacks it if its name ends with .gz. The caller frees *bytes. */
 TERSE_CHECK terse_status trn_data_load(const char *path, uint8_t **bytes, size_t *len,
                                        terse_fault *fault);
 

@@ -1,7 +1,7 @@
-/* Every worker draws the shares of its classes from Dirichlet(alpha). Then the workers take turns:
- * each draws a class by its shares, among those that are not used up, and takes the class's next
- * example, until all are dealt and parts differ by at most one. The turns are drawn with whole
- * numbers, so that a last bit of the C library's logarithm does not matter. */
+/* Every worker draws the shares of its classes from Dirichlet(alpha). Then the workers pick in
+ * turn: each draws a class by its shares, among those that are not used up, and takes the class's
+ * next example, until all are dealt and parts differ by at most one. Classes are drawn with
+ * integers, so that the last bit of the C library's logarithm does not matter. */
 #include "data/shard.h"
 
 #include <math.h>
@@ -61,7 +61,7 @@ static void draw_shares(const struct trn_order_options *options, uint32_t worker
 struct piles {
     uint32_t classes;
     uint32_t *starts;
-    uint32_t *next; /* of every class */
+    uint32_t *next; /* by class: its next example */
     uint32_t *examples;
 };
 

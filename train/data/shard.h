@@ -1,11 +1,11 @@
-/* Dealing by class: who owns which example, fixed for a run. */
+/* Sharding by class: which worker owns which example, fixed for a run. */
 #ifndef TRN_SHARD_H
 #define TRN_SHARD_H
 
 #include "data/object.h"
 #include "data/order.h"
 
-/* The example numbers of `worker` into `own`, which has room for them (trn_shard_size). */
+/* Writes the example numbers of `worker` to `own`, which holds trn_shard_size of them. */
 TERSE_CHECK terse_status trn_shard_by_class(const struct trn_examples *train, uint32_t classes,
                                             const struct trn_order_options *options,
                                             uint32_t worker, uint32_t *own, terse_fault *fault);

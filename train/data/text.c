@@ -10,7 +10,7 @@ struct words {
     const unsigned char *end;
 };
 
-/* ASCII by hand: the C library's answer depends on the locale. */
+/* ASCII only: the C library's functions depend on the locale. */
 static int lower(unsigned char c)
 {
     if (c >= 'A' && c <= 'Z')

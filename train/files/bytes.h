@@ -1,5 +1,4 @@
-/* Bytes of a file or from memory, and the little-endian numbers in them, whatever the machine is.
- */
+/* Bytes of a file or from memory, and the little-endian numbers in them, on any machine. */
 #ifndef TRN_BYTES_H
 #define TRN_BYTES_H
 
@@ -8,7 +7,7 @@
 
 #include "common/fault.h"
 
-/* Bytes with the name people know them by. Readers take these. */
+/* Bytes and the name of their source. Readers take these. */
 struct trn_bytes {
     const char *name; /* for messages */
     const uint8_t *at;
@@ -19,8 +18,8 @@ struct trn_bytes {
 TERSE_CHECK terse_status trn_bytes_copy(const struct trn_bytes *in, uint8_t **out,
                                         terse_fault *fault);
 
-/* What a gzip file holds, all members; the caller frees *bytes. Memory grows with what was
- * really unpacked; no size in the file is believed. */
+/* The contents of a gzip file, all members; the caller frees *bytes. Memory grows with the bytes
+ * unpacked; no size in the file is trusted. */
 TERSE_CHECK terse_status trn_gunzip(const struct trn_bytes *packed, uint8_t **bytes, size_t *len,
                                     terse_fault *fault);
 

@@ -11,8 +11,7 @@
  *                    zeros to 8, bytes, zeros to 8; ascending by (name, worker), none twice
  *     last 8         XXH64 (seed 0) of everything before
  *
- * What a kind means is the writer's business. The file is canonical: equal contents, equal bytes.
- */
+ * The meaning of a kind is the writer's. The file is canonical: equal contents, equal bytes. */
 #ifndef TRN_CHECKPOINT_H
 #define TRN_CHECKPOINT_H
 
@@ -44,8 +43,8 @@ TERSE_CHECK terse_status trn_checkpoint_write(const char *folder, uint64_t step,
 
 struct trn_checkpoint;
 
-/* Everything is checked before anything is handed out: COM_BAD_FILE (foreign, truncated, broken
- * rule), TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM. */
+/* The whole file is checked before anything is returned: COM_BAD_FILE (not a checkpoint, truncated,
+ * malformed), TERSE_BAD_VERSION, TERSE_BAD_CHECKSUM. */
 TERSE_CHECK terse_status trn_checkpoint_read(const char *path, struct trn_checkpoint **out,
                                              terse_fault *fault);
 /* From memory; the bytes are copied. */
@@ -60,9 +59,9 @@ const struct trn_blob *trn_checkpoint_at(const struct trn_checkpoint *checkpoint
 const struct trn_blob *trn_checkpoint_find(const struct trn_checkpoint *checkpoint,
                                            const char *name, uint32_t worker); /* or NULL */
 
-/* The sound checkpoint of the largest step in a folder. Damaged ones are skipped, each with a line
- * in *notes (NULL if there is nothing to say); the caller frees *path and *notes. COM_NO_FILE when
- * none is sound; then the fault tells the newest one's reason. */
+/* The valid checkpoint of the largest step in a folder. Damaged ones are skipped, each with a line
+ * in *notes (NULL if there are none); the caller frees *path and *notes. COM_NO_FILE if none is
+ * valid; then the fault has the reason of the newest. */
 TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out,
                                                char **path, char **notes, terse_fault *fault);
 /* Removes all but the newest `keep` (>= 1) of a folder, and what writers that were killed left

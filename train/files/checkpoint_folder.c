@@ -1,4 +1,4 @@
-/* The checkpoints of a folder: which is the newest sound one, which are too old to keep. */
+/* The checkpoints of a folder: which is the newest valid one, which are too old to keep. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -114,7 +114,7 @@ static terse_status try_all(const char *folder, const struct list *list,
             first = now;
     }
     if (list->count == 0)
-        return com_fail(fault, COM_NO_FILE, "there is no checkpoint in '%s'", folder);
+        return com_fail(fault, COM_NO_FILE, "no checkpoint in '%s'", folder);
     if (fault)
         *fault = first;
     return COM_NO_FILE;
@@ -124,16 +124,16 @@ terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **o
                                    char **notes, terse_fault *fault)
 {
     struct list list;
-    char *said = NULL;
+    char *skipped = NULL;
     terse_status status = list_steps(folder, &list, fault);
     if (status != TERSE_OK)
         return status;
-    status = try_all(folder, &list, out, path, &said, fault);
+    status = try_all(folder, &list, out, path, &skipped, fault);
     free(list.steps);
     if (status == TERSE_OK)
-        *notes = said;
+        *notes = skipped;
     else
-        free(said);
+        free(skipped);
     return status;
 }
 

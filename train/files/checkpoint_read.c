@@ -5,7 +5,7 @@
 #include "files/hash.h"
 
 struct trn_checkpoint {
-    uint8_t *bytes; /* the file; blobs lead into it */
+    uint8_t *bytes; /* the file; blobs point into it */
     char *names;    /* every blob's name with a closing zero */
     com_json *settings;
     struct trn_blob *blobs;
@@ -13,7 +13,7 @@ struct trn_checkpoint {
     uint64_t step;
 };
 
-/* What has not been read yet, without the checksum. */
+/* The bytes that have not been read yet, without the checksum. */
 struct rest {
     const char *name;
     const uint8_t *start;
@@ -27,7 +27,7 @@ static terse_status refuse(const struct rest *rest, const char *why)
     return com_refuse(rest->fault, COM_BAD_FILE, rest->name, rest->at, "%s", why);
 }
 
-/* `len` bytes and the zeros behind them. */
+/* Takes `len` bytes and the zeros after them. */
 static terse_status take(struct rest *rest, uint64_t len, const uint8_t **out, const char *what)
 {
     const uint64_t left = rest->end - rest->at;
@@ -43,7 +43,7 @@ static terse_status take(struct rest *rest, uint64_t len, const uint8_t **out, c
     return TERSE_OK;
 }
 
-/* `names` has room for every byte of names a file of this size can have. */
+/* `names` is large enough for all names of a file of this size. */
 static terse_status take_blob(struct rest *rest, struct trn_blob *blob, char **names)
 {
     const uint8_t *head;
@@ -102,7 +102,7 @@ static terse_status take_blobs(struct trn_checkpoint *checkpoint, struct rest *r
         }
         checkpoint->count++;
     }
-    return rest->at == rest->end ? TERSE_OK : refuse(rest, "something follows the last blob");
+    return rest->at == rest->end ? TERSE_OK : refuse(rest, "bytes after the last blob");
 }
 
 static terse_status take_settings(struct trn_checkpoint *checkpoint, struct rest *rest,
@@ -115,12 +115,12 @@ static terse_status take_settings(struct trn_checkpoint *checkpoint, struct rest
         status = com_json_parse(rest->name, text, (size_t)len, &checkpoint->settings, rest->fault);
     if (status == TERSE_OK && !com_json_is_object(checkpoint->settings)) {
         rest->at = at;
-        status = refuse(rest, "the settings are no JSON object");
+        status = refuse(rest, "the settings are not a JSON object");
     }
     return status;
 }
 
-/* Who made it, which version, and whether it is whole. */
+/* Checks magic, version and checksum. */
 static terse_status check_frame(const struct rest *rest, size_t len)
 {
     const uint8_t *bytes = rest->start;
@@ -131,12 +131,12 @@ static terse_status check_frame(const struct rest *rest, size_t len)
         return com_refuse(rest->fault, COM_BAD_FILE, rest->name, len, "the file ends in its head");
     if (trn_get_u32(bytes + 8) != TRN_CHECKPOINT_VERSION)
         return com_refuse(rest->fault, TERSE_BAD_VERSION, rest->name, 8,
-                          "version %u; this program knows version %u", trn_get_u32(bytes + 8),
+                          "version %u; this program reads version %u", trn_get_u32(bytes + 8),
                           TRN_CHECKPOINT_VERSION);
     const size_t body = len - TRN_CHECKPOINT_TAIL_LEN;
     if (trn_hash64(bytes, body, 0) != trn_get_u64(bytes + body))
         return com_refuse(rest->fault, TERSE_BAD_CHECKSUM, rest->name, body,
-                          "damaged or cut off: the checksum does not fit");
+                          "damaged or cut off: the checksum does not match");
     return TERSE_OK;
 }
 
@@ -156,7 +156,7 @@ static terse_status parse_own(struct trn_checkpoint *checkpoint, const char *nam
     return status;
 }
 
-/* Takes `bytes` over, whatever happens. */
+/* Owns `bytes` from here on, also on failure. */
 static terse_status take_over(const char *name, uint8_t *bytes, size_t len,
                               struct trn_checkpoint **out, terse_fault *fault)
 {

@@ -101,7 +101,7 @@ static terse_status sort(const struct trn_blob *blobs, uint32_t count, const str
     qsort(sorted, count, sizeof *sorted, compare);
     for (uint32_t i = 1; i < count && status == TERSE_OK; i++)
         if (trn_blob_compare(sorted[i - 1], sorted[i]) == 0)
-            status = com_fail(fault, TERSE_BAD_ARGUMENT, "blob '%s' of worker %u stands twice",
+            status = com_fail(fault, TERSE_BAD_ARGUMENT, "blob '%s' of worker %u is given twice",
                               sorted[i]->name, sorted[i]->worker);
     if (status != TERSE_OK)
         free(sorted);
@@ -113,7 +113,8 @@ static terse_status sort(const struct trn_blob *blobs, uint32_t count, const str
 static terse_status print_settings(const com_json *settings, char **text, terse_fault *fault)
 {
     if (!com_json_is_object(settings))
-        return com_fail(fault, TERSE_BAD_ARGUMENT, "a checkpoint's settings are a JSON object");
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "the settings of a checkpoint must be a JSON object");
     return com_json_print(settings, 0, text, fault);
 }
 

@@ -14,7 +14,7 @@ struct trn_scalar {
 };
 
 /* A new file events.out.tfevents.SECONDS.terse.PROCESS.NUMBER in `folder`. A run that was resumed
- * at `first_step` > 0 says so, and TensorBoard forgets what an earlier file said from there on. */
+ * at `first_step` > 0 is marked, and TensorBoard drops the later steps of earlier files. */
 TERSE_CHECK terse_status trn_events_open(const char *folder, uint64_t first_step,
                                          struct trn_events **out, terse_fault *fault);
 /* All scalars of one step as one record, flushed. Values that are not finite are written as such.

@@ -1,4 +1,4 @@
-/* The one place that knows zlib. */
+/* The only file that uses zlib. */
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* One call of inflate with as much in and out as its 32-bit counts can say. */
+/* One call of inflate with as many bytes in and out as its 32-bit counts allow. */
 static int inflate_some(z_stream *stream, const struct trn_bytes *in, size_t *at,
                         struct unpacked *out)
 {
@@ -67,7 +67,7 @@ static terse_status unpack(z_stream *stream, const struct trn_bytes *in, struct 
         } else if (result == Z_BUF_ERROR && at == in->len && out->len < out->cap) {
             return com_refuse(fault, COM_BAD_FILE, in->name, at, "the gzip data ends too early");
         } else if (result != Z_OK && result != Z_BUF_ERROR) {
-            return com_refuse(fault, COM_BAD_FILE, in->name, at, "not sound gzip data: %s",
+            return com_refuse(fault, COM_BAD_FILE, in->name, at, "not valid gzip data: %s",
                               stream->msg ? stream->msg : "unknown reason");
         }
     }

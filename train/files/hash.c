@@ -1,4 +1,4 @@
-/* The one place of the trainer that knows xxHash. `struct trn_hash` is its XXH64_state_t. */
+/* The only file of train/ that uses xxHash. `struct trn_hash` is its XXH64_state_t. */
 #include "files/hash.h"
 
 #include <xxhash.h>

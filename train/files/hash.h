@@ -1,4 +1,4 @@
-/* XXH64 with seed 0, at once or bit by bit: checksums of checkpoints, buckets of words. */
+/* XXH64 with seed 0, at once or in parts: checksums of checkpoints, buckets of words. */
 #ifndef TRN_HASH_H
 #define TRN_HASH_H
 

@@ -1,5 +1,5 @@
-/* JSON lines (metrics.jsonl): one object per line, appended and flushed, so that a reader always
- * finds whole lines but perhaps the last. */
+/* JSON lines (metrics.jsonl): one object per line, appended and flushed, so that for a reader all
+ * lines but perhaps the last are whole. */
 #ifndef TRN_LINES_H
 #define TRN_LINES_H
 
@@ -10,8 +10,8 @@
 struct trn_lines;
 
 /* Opens for appending; a torn last line is cut off. With `last_step`, every line from the first
- * whose "step" is larger, or whose "kind" is "end", is cut off too: what a resumed run says again.
- */
+ * whose "step" is larger, or whose "kind" is "end", is cut off too: a resumed run writes them
+ * again. */
 TERSE_CHECK terse_status trn_lines_open(const char *path, const uint64_t *last_step,
                                         struct trn_lines **out, terse_fault *fault);
 /* Frees `line` whatever happens. A line that could not be written whole is cut off again. */

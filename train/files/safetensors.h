@@ -1,5 +1,5 @@
-/* Weights as other programs read them: the safetensors format. Eight bytes length, a JSON header
- * with name, dtype, shape and place of every tensor, then the bytes, without a gap. */
+/* Weights in the safetensors format, which other programs read: eight bytes length, a JSON header
+ * with name, dtype, shape and offsets of every tensor, then the bytes, without gaps. */
 #ifndef TRN_SAFETENSORS_H
 #define TRN_SAFETENSORS_H
 
@@ -14,7 +14,7 @@
 enum trn_dtype {
     TRN_F32,
     TRN_U8,
-    TRN_OTHER, /* read only: its bytes can be had, not its numbers */
+    TRN_OTHER, /* read only: bytes of a type that is not converted to numbers */
 };
 
 /* One tensor, to write or as read. */
@@ -31,7 +31,7 @@ struct trn_stored {
 TERSE_CHECK terse_status trn_safetensors_write(const char *path, const struct trn_stored *tensors,
                                                uint32_t count, const char *note,
                                                terse_fault *fault);
-/* The tensors of a layout out of its flat buffer, and `more` behind them (running statistics). */
+/* Writes the tensors of a layout from its flat buffer, then `more` (running statistics). */
 TERSE_CHECK terse_status trn_safetensors_write_layout(const char *path, const terse_layout *layout,
                                                       const float *flat,
                                                       const struct trn_stored *more,

@@ -6,11 +6,11 @@
 #include "files/safetensors.h"
 
 enum { LENGTH_LEN = 8 };
-#define MOST_HEADER (100u << 20) /* as the format's own reader has it */
+#define MOST_HEADER (100u << 20) /* the limit of the format's own reader */
 
 struct trn_safetensors {
     uint8_t *bytes;
-    com_json *header; /* names lead into it */
+    com_json *header; /* names point into it */
     struct trn_stored *tensors;
     uint32_t count;
 };
@@ -44,7 +44,7 @@ static const char *read_shape(const com_json *shape, struct trn_stored *tensor, 
         if (tensor->ndim == TERSE_MAX_DIMS)
             return "has too many dimensions";
         if (!com_json_u64(item, &dim) || com_json_text(item))
-            return "has a dimension that is no count";
+            return "has a dimension that is not a count";
         if (__builtin_mul_overflow(*len, dim, len))
             return "is too large";
         tensor->dims[tensor->ndim++] = dim;
@@ -61,7 +61,7 @@ static const char *read_place(const com_json *offsets, uint64_t data_len, uint64
         !com_json_u64(second, end) || com_json_text(first) || com_json_text(second))
         return "has no data_offsets";
     if (*begin > *end || *end > data_len)
-        return "lies outside of the file";
+        return "is outside of the file";
     return NULL;
 }
 
@@ -83,7 +83,7 @@ static const char *read_entry(const com_json *entry, const uint8_t *data, uint64
     if (wrong)
         return wrong;
     if (end - begin != len)
-        return "has another number of bytes than its shape says";
+        return "has another number of bytes than its shape needs";
     tensor->bytes = data + begin;
     tensor->len = len;
     return NULL;
@@ -97,7 +97,7 @@ static int compare_places(const void *a, const void *b)
     const uint8_t *q = y->bytes;
     if (p != q)
         return p < q ? -1 : 1;
-    return (x->len > y->len) - (x->len < y->len); /* an empty tensor stands before its neighbour */
+    return (x->len > y->len) - (x->len < y->len); /* an empty tensor comes before its neighbour */
 }
 
 static int compare_names(const void *a, const void *b)
@@ -158,10 +158,10 @@ static terse_status parse_own(struct trn_safetensors *file, const char *name, si
     const uint64_t header_len = trn_get_u64(file->bytes);
     if (header_len > len - LENGTH_LEN || header_len > MOST_HEADER)
         return com_refuse(fault, COM_BAD_FILE, name, 0,
-                          "a header of %llu bytes does not fit into the file",
+                          "the header has %llu bytes, which is more than the file",
                           (unsigned long long)header_len);
     if (header_len == 0 || file->bytes[LENGTH_LEN] != '{')
-        return com_refuse(fault, COM_BAD_FILE, name, LENGTH_LEN, "the header is no JSON object");
+        return com_refuse(fault, COM_BAD_FILE, name, LENGTH_LEN, "the header is not a JSON object");
     terse_status status =
         com_json_parse(name, file->bytes + LENGTH_LEN, (size_t)header_len, &file->header, fault);
     if (status != TERSE_OK) {
@@ -174,7 +174,7 @@ static terse_status parse_own(struct trn_safetensors *file, const char *name, si
     return status;
 }
 
-/* Takes `bytes` over, whatever happens. */
+/* Owns `bytes` from here on, also on failure. */
 static terse_status take(const char *name, uint8_t *bytes, size_t len, struct trn_safetensors **out,
                          terse_fault *fault)
 {
@@ -257,7 +257,7 @@ terse_status trn_safetensors_to_layout(const struct trn_safetensors *file,
 {
     const uint32_t count = terse_layout_tensors(layout);
     terse_status status = TERSE_OK;
-    for (int copy = 0; copy <= 1; copy++) { /* all are looked at before one is written */
+    for (int copy = 0; copy <= 1; copy++) { /* all are checked before one is written */
         for (uint32_t i = 0; i < count; i++) {
             terse_tensor tensor;
             const struct trn_stored *stored;

@@ -1,10 +1,10 @@
-/* The test set, shared out over the workers; and what the gradients look like. */
+/* Evaluation: the test set, split over the workers, and the densities of the gradients. */
 #include <math.h>
 #include <string.h>
 
 #include "loop/worker.h"
 
-/* Numbers of all workers, added in rank order: the same bits on every worker and group. */
+/* The sums of all workers' numbers, in rank order: the same bits on every worker and group. */
 static terse_status add_up(struct trn_worker *worker, double *numbers, size_t count)
 {
     double all[TERSE_MAX_WORKERS * 4] = {0};
@@ -26,7 +26,7 @@ static terse_status add_up(struct trn_worker *worker, double *numbers, size_t co
 
 /* ---- batch norm ---- */
 
-/* Puts the mean of all workers' running statistics into the net, and keeps its own. */
+/* Puts the mean of all workers' running statistics into the net and saves this worker's. */
 static terse_status share_statistics(struct trn_worker *worker)
 {
     uint64_t count = 0;
@@ -88,8 +88,8 @@ static double density(const float *v, uint64_t count)
     return squares > 0 ? magnitudes * magnitudes / ((double)count * squares) : NAN;
 }
 
-/* Of the mean gradient of the last step, and of this worker's deviation from it: a dense sum, told
- * as bytes outside of steps. */
+/* The densities of the mean gradient of the last step and of this worker's deviation from it. They
+ * cost a dense all-reduce, which is counted in bytes_other. */
 static terse_status measure(struct trn_worker *worker, struct trn_evaluation *out)
 {
     const uint32_t workers = worker->run->workers;

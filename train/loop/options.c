@@ -5,7 +5,7 @@
 #include "data/data.h"
 #include "net/net.h"
 
-#define MOST_SEED 0x1p53 /* what JSON can carry */
+#define MOST_SEED 0x1p53 /* integers up to it are exact in JSON */
 #define MOST_STEPS 1e9
 #define BOTH (TRN_OF_TRAIN | TRN_OF_COMPARE)
 #define SAME (TRN_RESUMED | TRN_SHARED)
@@ -80,7 +80,7 @@ const struct com_option trn_options[] = {
      .low = 1,
      .high = 65536,
      .usual = "32",
-     .help = "examples per worker and step; default {default}",
+     .help = "examples per worker per step; default {default}",
      .key = "batch",
      .flags = BOTH | SAME,
      AT(batch)},
@@ -198,7 +198,7 @@ const struct com_option trn_options[] = {
      .kind = COM_OPTION_TEXT,
      .word = "DIR",
      .help = "go on from the last checkpoint in DIR, with its settings",
-     .elsewhere = "--resume: the same command goes on where it stopped",
+     .elsewhere = "--resume: repeat the command, it continues where it stopped",
      .flags = TRN_OF_TRAIN,
      AT(resume)},
     {.name = NULL},

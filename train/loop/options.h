@@ -12,7 +12,7 @@
 enum {
     TRN_OF_TRAIN = 1, /* an option of terse train */
     TRN_OF_COMPARE = 2,
-    TRN_RESUMED = 4,  /* a run that goes on must have the same */
+    TRN_RESUMED = 4,  /* a resumed run must have the same */
     TRN_SHARED = 8,   /* a member of a comparison must have the same */
     TRN_DERIVED = 16, /* 0: it follows from other settings, and is not compared */
 };
@@ -22,8 +22,8 @@ extern const struct com_option trn_options[];
 /* Every setting that has a key. */
 void trn_options_write(const struct trn_settings *settings, com_json *json);
 
-/* The first option with one of the `flags` that the JSON has otherwise, NULL: none. `text` tells
- * how: "has batch 8, not 4". */
+/* The first option with one of the `flags` whose value differs in the JSON; NULL: none. `text` is
+ * the difference: "has batch 8, not 4". */
 const struct com_option *trn_options_differ(const struct trn_settings *settings,
                                             const com_json *json, unsigned flags, char *text,
                                             size_t cap);

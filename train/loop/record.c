@@ -11,14 +11,14 @@
 #include "loop/options.h"
 #include "loop/worker.h"
 
-#define LINES 2000u /* of kind step in a run, about */
+#define LINES 2000u /* lines of kind step in a run, about */
 
 struct trn_record {
     struct trn_lines *lines;
     struct trn_events *events;
     uint64_t evaluated; /* step of the last evaluation in the file, or UINT64_MAX */
-    uint64_t every;     /* steps that one line stands for */
-    uint64_t since;     /* steps of the line to come, and their sums */
+    uint64_t every;     /* steps per line */
+    uint64_t since;     /* steps of the next line; their sums follow */
     double loss;
     double lr;
     double compute;
@@ -26,7 +26,7 @@ struct trn_record {
     double residual_norm;
     double compression_error;
     double stage[TERSE_STAGES];
-    double said;
+    double sent;
     double dense;
 };
 
@@ -39,8 +39,8 @@ com_json *trn_record_settings(const struct trn_worker *worker)
 {
     struct trn_settings settings = *worker->run->settings;
     com_json *const json = com_json_object();
-    settings.workers = worker->run->workers; /* of the group, where there is one */
-    settings.steps = worker->steps;          /* also where they follow from epochs */
+    settings.workers = worker->run->workers; /* that of the group if there is one */
+    settings.steps = worker->steps;          /* also if --epochs was given */
     com_json_put_u64(json, "format", 1);
     com_json_put_text(json, "terse", terse_version());
     com_json_put_text(json, "command", settings.command ? settings.command : "");
@@ -52,7 +52,7 @@ com_json *trn_record_settings(const struct trn_worker *worker)
     return json;
 }
 
-/* What run.json holds; as a line for those who watch it has a kind. */
+/* The contents of run.json; its kind is for readers of the live page. */
 static com_json *describe_run(const struct trn_worker *worker)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
@@ -93,8 +93,8 @@ static terse_status write_run(const struct trn_worker *worker, const char *folde
 
 /* ---- opening ---- */
 
-/* A run may add to the folder that it was resumed from, however the two are written. */
-static int goes_on_in(const struct trn_run *run, const char *folder)
+/* Is the folder the one that the run was resumed from? Paths may be spelled differently. */
+static int resumes_in(const struct trn_run *run, const char *folder)
 {
     struct stat from;
     struct stat to;
@@ -118,10 +118,10 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     size_t good_len = 0;
     terse_status status = path ? com_folder_make(folder, &worker->fault)
                                : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    if (status == TERSE_OK && com_file_exists(path) && !goes_on_in(worker->run, folder))
+    if (status == TERSE_OK && com_file_exists(path) && !resumes_in(worker->run, folder))
         status = com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
-                          "%.150s holds a run already: --resume continues it, another --out "
-                          "leaves it alone",
+                          "%.150s already holds a run: continue it with --resume, or choose "
+                          "another --out",
                           folder);
     if (status == TERSE_OK)
         status = write_run(worker, folder, &worker->fault);
@@ -172,7 +172,7 @@ static com_json *line_of(const struct trn_worker *worker, const char *kind)
     return line;
 }
 
-/* Tells and appends; takes the line over. */
+/* Shows the line to the watcher, appends it to the file and frees it. */
 static terse_status finish_line(struct trn_worker *worker, com_json *line)
 {
     const struct trn_watch *const watch = worker->run->watch;
@@ -198,7 +198,7 @@ static void add_up(struct trn_record *record, const terse_method_report *report,
     record->lr = report->lr;
     record->compute += compute;
     record->bits += report->bits;
-    record->said += (double)report->exchange.bytes_sent;
+    record->sent += (double)report->exchange.bytes_sent;
     record->dense += (double)report->exchange.dense_bytes;
     if (isfinite(report->residual_norm)) {
         record->residual_norm = report->residual_norm;
@@ -224,7 +224,7 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     com_json *const stages = com_json_object();
     com_json_put_real(line, "loss", record->loss / steps);
     com_json_put_real(line, "lr", record->lr);
-    com_json_put_real(line, "bytes_sent", record->said / steps);
+    com_json_put_real(line, "bytes_sent", record->sent / steps);
     com_json_put_real(line, "dense_bytes", record->dense / steps);
     com_json_put_real(line, "bits", record->bits / steps);
     put_known(line, "residual_norm", record->residual_norm);
@@ -235,15 +235,15 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     com_json_put(line, "stages", stages);
     const struct trn_scalar scalars[] = {{"train/loss", (float)(record->loss / steps)},
                                          {"train/lr", (float)record->lr},
-                                         {"bytes/said", (float)(record->said / steps)}};
+                                         {"bytes/sent", (float)(record->sent / steps)}};
     terse_status status = TERSE_OK;
     if (record->events)
         status = trn_events_scalars(record->events, worker->step, scalars, 3, &worker->fault);
     record->since = 0;
-    record->loss = record->compute = record->bits = record->said = record->dense = 0;
+    record->loss = record->compute = record->bits = record->sent = record->dense = 0;
     memset(record->stage, 0, sizeof record->stage);
-    const terse_status told = finish_line(worker, line);
-    return status == TERSE_OK ? told : status;
+    const terse_status appended = finish_line(worker, line);
+    return status == TERSE_OK ? appended : status;
 }
 
 terse_status trn_record_evaluation(struct trn_worker *worker,
@@ -265,8 +265,8 @@ terse_status trn_record_evaluation(struct trn_worker *worker,
     if (record->events)
         status = trn_events_scalars(record->events, worker->step, scalars,
                                     worker->result.classifies ? 2 : 1, &worker->fault);
-    const terse_status told = finish_line(worker, line);
-    return status == TERSE_OK ? told : status;
+    const terse_status appended = finish_line(worker, line);
+    return status == TERSE_OK ? appended : status;
 }
 
 /* ---- the end ---- */

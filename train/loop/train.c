@@ -9,11 +9,11 @@
 #include "loop/options.h"
 #include "loop/worker.h"
 
-#define MAX_TOKENS 64u  /* of a text that is read word by word */
-#define MAX_NGRAMS 128u /* and of a bag */
+#define MAX_TOKENS 64u  /* tokens of a text that is read word by word */
+#define MAX_NGRAMS 128u /* tokens of a bag */
 #define BUCKETS 20000u  /* ids of hashed words and pairs */
 
-/* What the net is told about the data. */
+/* What the net needs to know about the data. */
 static void describe_input(struct trn_run *run)
 {
     const struct trn_about *const about = trn_data_about(run->data);
@@ -37,7 +37,7 @@ static void describe_input(struct trn_run *run)
 
 /* ---- resuming ---- */
 
-/* Settings that must be the same in the run that goes on. */
+/* The settings of the checkpoint must be those of the resumed run. */
 static terse_status check_settings(const struct trn_run *run, terse_fault *fault)
 {
     const com_json *const kept = trn_checkpoint_settings(run->checkpoint);
@@ -47,33 +47,33 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
     return com_fail(fault, TERSE_MISMATCH, "the checkpoint %s", how);
 }
 
-/* Rank 0 of a group of processes reads, the others hear: they need no common disk. `found` is how
- * rank 0 fared so far; its own reason stays in the fault. */
-static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse_status found,
-                                    terse_fault *fault)
+/* Rank 0 of a group of processes reads the checkpoint and broadcasts it: no shared file system is
+ * needed. `found` is rank 0's status so far; its reason stays in the fault. */
+static terse_status broadcast_checkpoint(struct trn_run *run, const char *path, terse_status found,
+                                         terse_fault *fault)
 {
     terse_group *const group = run->settings->group;
     uint8_t *bytes = NULL;
     size_t read = 0;
     uint64_t len = 0;
-    terse_fault heard = {.rank = -1};
+    terse_fault why = {.rank = -1};
     terse_status status = found;
     if (status == TERSE_OK && terse_group_rank(group) == 0)
         status = com_file_read(path, &bytes, &read, fault);
     len = read;
-    terse_status told = terse_group_broadcast(group, 0, &len, sizeof len, &heard);
-    if (told == TERSE_OK && !bytes)
+    terse_status shared = terse_group_broadcast(group, 0, &len, sizeof len, &why);
+    if (shared == TERSE_OK && !bytes)
         bytes = malloc(len + 1);
-    if (told == TERSE_OK && !bytes)
-        told = com_fail(&heard, TERSE_NO_MEMORY, "out of memory");
-    if (told == TERSE_OK && len > 0)
-        told = terse_group_broadcast(group, 0, bytes, (size_t)len, &heard);
-    else if (told == TERSE_OK)
-        told = com_fail(&heard, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
+    if (shared == TERSE_OK && !bytes)
+        shared = com_fail(&why, TERSE_NO_MEMORY, "out of memory");
+    if (shared == TERSE_OK && len > 0)
+        shared = terse_group_broadcast(group, 0, bytes, (size_t)len, &why);
+    else if (shared == TERSE_OK)
+        shared = com_fail(&why, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
-    if (status == TERSE_OK && told != TERSE_OK) {
-        status = told;
-        *fault = heard;
+    if (status == TERSE_OK && shared != TERSE_OK) {
+        status = shared;
+        *fault = why;
     }
     if (status == TERSE_OK)
         status = trn_checkpoint_parse(&all, &run->checkpoint, fault);
@@ -84,18 +84,18 @@ static terse_status hear_checkpoint(struct trn_run *run, const char *path, terse
 static terse_status find_checkpoint(struct trn_run *run, terse_fault *fault)
 {
     const struct trn_settings *const settings = run->settings;
-    const int speaks = !settings->group || terse_group_rank(settings->group) == 0;
+    const int reads = !settings->group || terse_group_rank(settings->group) == 0;
     struct trn_checkpoint *latest = NULL;
     char *path = NULL;
     char *notes = NULL;
     terse_status status = TERSE_OK;
-    if (speaks)
+    if (reads)
         status = trn_checkpoint_latest(settings->resume, &latest, &path, &notes, fault);
     if (notes && run->watch->note)
         run->watch->note(run->watch->context, notes);
     if (settings->group) {
         trn_checkpoint_free(latest);
-        status = hear_checkpoint(run, path, status, fault);
+        status = broadcast_checkpoint(run, path, status, fault);
     } else {
         run->checkpoint = latest;
     }
@@ -110,14 +110,14 @@ static void *run_thread(void *opaque)
 {
     struct trn_worker *const worker = opaque;
     worker->status = trn_worker_run(worker);
-    if (worker->status != TERSE_OK) { /* leaves, so that the others do not wait for it */
+    if (worker->status != TERSE_OK) { /* leave the group, so that the others do not wait */
         terse_group_destroy(worker->group);
         worker->group = NULL;
     }
     return NULL;
 }
 
-/* The failure that explains the others: not that somebody else left. */
+/* The failure that caused the others: not the loss of a peer, if there is another. */
 static const struct trn_worker *first_cause(const struct trn_worker *workers, uint32_t count)
 {
     const struct trn_worker *cause = NULL;
@@ -139,7 +139,7 @@ static terse_status run_threads(struct trn_run *run, struct trn_result *result, 
     terse_status status = workers ? terse_group_local(run->workers, handles) : TERSE_NO_MEMORY;
     if (status != TERSE_OK) {
         free(workers);
-        return com_fail(fault, status, "cannot make a group of %u workers", run->workers);
+        return com_fail(fault, status, "cannot create a group of %u workers", run->workers);
     }
     for (uint32_t r = 0; r < run->workers; r++)
         workers[r] = (struct trn_worker){.run = run, .group = handles[r]};
@@ -174,7 +174,7 @@ static terse_status run_alone(struct trn_run *run, struct trn_result *result, te
     *result = worker.result;
     if (status != TERSE_OK) {
         *fault = worker.fault;
-        return status; /* buffers stay with the group, which may still use them */
+        return status; /* the failed group may still use the worker's buffers */
     }
     trn_worker_destroy(&worker);
     return TERSE_OK;
@@ -190,8 +190,8 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
     *result = (struct trn_result){.workers = workers};
     if (workers > most)
         return com_fail(fault, TERSE_BAD_ARGUMENT,
-                        settings->group ? "%u workers; at most %u processes are possible"
-                                        : "%u workers; at most %u threads are possible: ask for "
+                        settings->group ? "%u workers: at most %u processes are possible"
+                                        : "--workers %u: at most %u threads are possible; use "
                                           "fewer, or start processes with mpirun",
                         workers, most);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);

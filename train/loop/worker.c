@@ -1,4 +1,5 @@
-/* A worker: gradient, step, tale; evaluation and checkpoint when it is time. */
+/* One worker of a training: gradient, statistics of the step, step; evaluation and checkpoint when
+ * they are due. */
 #include "loop/worker.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 #include "files/hash.h"
 
-#define MOST_SKIPS 10u /* in a row */
+#define MAX_SKIPS 10u /* consecutive skipped steps after which a training ends */
 
 double trn_now(void)
 {
@@ -18,7 +19,7 @@ double trn_now(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 static terse_status create_buffers(struct trn_worker *worker)
 {
@@ -31,7 +32,7 @@ static terse_status create_buffers(struct trn_worker *worker)
     const size_t floats = (size_t)worker->count + 1;
     const int text = run->input.kind == TRN_TEXT;
     worker->weights = malloc(floats * sizeof(float));
-    worker->gradient = calloc(floats, sizeof(float)); /* a resumed run may end before its first */
+    worker->gradient = calloc(floats, sizeof(float)); /* a resumed run may end without a step */
     worker->partial = malloc(floats * sizeof(float));
     worker->eval_weights = malloc(floats * sizeof(float));
     worker->scratch =
@@ -43,11 +44,11 @@ static terse_status create_buffers(struct trn_worker *worker)
     worker->lengths = malloc(batch * sizeof(uint32_t));
     worker->labels = malloc(batch * sizeof(uint32_t));
     worker->targets = malloc(batch * sizeof(float));
-    worker->tales = calloc(run->workers, sizeof *worker->tales);
+    worker->stats = calloc(run->workers, sizeof *worker->stats);
     return worker->weights && worker->gradient && worker->partial && worker->eval_weights &&
                    worker->scratch && worker->statistics && worker->examples && worker->values &&
                    worker->tokens && worker->lengths && worker->labels && worker->targets &&
-                   worker->tales
+                   worker->stats
                ? TERSE_OK
                : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
 }
@@ -87,7 +88,8 @@ static terse_status create(struct trn_worker *worker)
     worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
     if (worker->steps_per_epoch == 0)
         return com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
-                        "--accumulate %u: an epoch has only %u batches of %u for a worker",
+                        "--accumulate %u: an epoch has only %u batches of %u examples per worker; "
+                        "lower --accumulate or --batch",
                         settings->accumulate, trn_order_steps(worker->order), settings->batch);
     worker->steps = settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
     worker->result.parameters = worker->count;
@@ -109,7 +111,7 @@ void trn_worker_destroy(struct trn_worker *worker)
                              worker->eval_weights, worker->scratch,  worker->statistics,
                              worker->examples,     worker->values,   worker->tokens,
                              worker->lengths,      worker->labels,   worker->targets,
-                             worker->tales};
+                             worker->stats};
     terse_method_destroy(worker->method);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);
@@ -146,7 +148,7 @@ terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
 }
 
 /* One gradient: the mean of `accumulate` batches, taken at the method's point. */
-static terse_status gradient_of(struct trn_worker *worker, struct trn_tale *tale)
+static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats *out_stats)
 {
     const uint32_t parts = worker->run->settings->accumulate;
     const uint64_t epoch = worker->step / worker->steps_per_epoch;
@@ -166,16 +168,16 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_tale *tale
                 trn_net_gradient(worker->net, point, &batch, out, &loss, &correct, &worker->fault);
         for (uint64_t i = 0; part > 0 && status == TERSE_OK && i < worker->count; i++)
             worker->gradient[i] += worker->partial[i];
-        tale->loss += loss / parts;
-        tale->correct += correct;
-        tale->examples += count;
+        out_stats->loss += loss / parts;
+        out_stats->correct += correct;
+        out_stats->examples += count;
     }
     for (uint64_t i = 0; parts > 1 && status == TERSE_OK && i < worker->count; i++)
         worker->gradient[i] /= (float)parts;
     return status;
 }
 
-/* The first tensor with something that is not finite, or -1. */
+/* The first tensor with an element that is not finite, or -1. */
 static int64_t broken_tensor(const struct trn_worker *worker, const float *v)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
@@ -195,46 +197,45 @@ int trn_worker_is_broken(struct trn_worker *worker)
         return 0;
     (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)t, &tensor);
     com_note(&worker->fault,
-             "step %llu: the weights of worker %u are not finite, first in %s; a smaller learning "
-             "rate may help",
-             (unsigned long long)worker->step, worker->rank, tensor.name);
+             "rank %u: step %llu: the weights are not finite, first in %s; lower the learning rate",
+             worker->rank, (unsigned long long)worker->step, tensor.name);
     return 1;
 }
 
-/* ---- telling ---- */
+/* ---- statistics of a step ---- */
 
-/* Everybody's tale of this step, in rank order. */
-static terse_status tell(struct trn_worker *worker, struct trn_tale *mine)
+/* An all-gather of the workers' statistics, in rank order. */
+static terse_status share_stats(struct trn_worker *worker, struct trn_step_stats *mine)
 {
     void *at[TERSE_MAX_WORKERS];
     size_t len[TERSE_MAX_WORKERS];
     for (uint32_t r = 0; r < worker->run->workers; r++) {
-        at[r] = &worker->tales[r];
+        at[r] = &worker->stats[r];
         len[r] = sizeof *mine;
     }
     return terse_group_allgatherv(worker->group, mine, sizeof *mine, at, len, &worker->fault);
 }
 
-/* A loss that is not finite ends the training, and says whose, when and where. */
-static terse_status check_tales(struct trn_worker *worker, double *loss, int *stop)
+/* A loss that is not finite ends the training; the fault names rank, step and tensor. */
+static terse_status check_stats(struct trn_worker *worker, double *loss, int *stop)
 {
     const uint32_t workers = worker->run->workers;
     *loss = 0;
     *stop = 0;
     for (uint32_t r = 0; r < workers; r++) {
-        const struct trn_tale *const tale = &worker->tales[r];
+        const struct trn_step_stats *const theirs = &worker->stats[r];
         terse_tensor tensor = {.name = "the loss alone"};
-        *stop |= tale->stop != 0;
-        *loss += tale->loss / workers;
-        if (isfinite(tale->loss))
+        *stop |= theirs->stop != 0;
+        *loss += theirs->loss / workers;
+        if (isfinite(theirs->loss))
             continue;
-        if (tale->broken >= 0)
-            (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)tale->broken,
+        if (theirs->broken >= 0)
+            (void)!terse_layout_tensor(trn_net_layout(worker->net), (uint32_t)theirs->broken,
                                        &tensor);
         return com_fail(&worker->fault, TERSE_NOT_FINITE,
-                        "step %llu: the loss of worker %u is not finite, first in %s; a smaller "
-                        "learning rate may help",
-                        (unsigned long long)worker->step, r, tensor.name);
+                        "rank %u: step %llu: the loss is not finite, first in %s; lower the "
+                        "learning rate",
+                        r, (unsigned long long)worker->step, tensor.name);
     }
     return TERSE_OK;
 }
@@ -271,35 +272,45 @@ static terse_status evaluate(struct trn_worker *worker)
         return trn_worker_is_broken(worker)
                    ? TERSE_NOT_FINITE
                    : com_fail(&worker->fault, TERSE_NOT_FINITE,
-                              "step %llu: the test loss is not finite, the weights of worker %u "
-                              "are; a smaller learning rate may help",
-                              (unsigned long long)worker->step, worker->rank);
+                              "rank %u: step %llu: the test loss is not finite, though the weights "
+                              "are; lower the learning rate",
+                              worker->rank, (unsigned long long)worker->step);
     worker->result.loss = evaluation.loss;
     worker->result.accuracy = evaluation.accuracy;
     return trn_record_evaluation(worker, &evaluation);
 }
 
-/* One gradient that cannot be said is an accident; one after the other is a training that stands
- * still. */
+/* One skipped step does no harm; many in succession mean that the training makes no progress. */
 static terse_status count_skips(struct trn_worker *worker, const terse_exchange_report *report)
 {
+    const unsigned long long step = worker->step;
+    const char *const stages = terse_method_settings(worker->method);
     worker->result.skipped += report->skipped != TERSE_OK;
     worker->skips = report->skipped != TERSE_OK ? worker->skips + 1 : 0;
-    if (worker->skips < MOST_SKIPS)
+    if (worker->skips < MAX_SKIPS)
         return TERSE_OK;
+    if (report->skipped_by < 0)
+        return com_fail(&worker->fault, TERSE_NOT_FINITE,
+                        "step %llu: the sum of the gradients overflowed in %u consecutive steps "
+                        "(%.80s); lower the learning rate",
+                        step, MAX_SKIPS, stages);
+    if (report->skipped == TERSE_OUT_OF_RANGE)
+        return com_fail(&worker->fault, TERSE_NOT_FINITE,
+                        "rank %d: step %llu: the gradient overflowed the codec in %u consecutive "
+                        "steps (%.80s); lower the learning rate or use bf16",
+                        report->skipped_by, step, MAX_SKIPS, stages);
     return com_fail(&worker->fault, TERSE_NOT_FINITE,
-                    "step %llu: the gradient of worker %d could not be said %u times in a row: %s; "
-                    "a smaller learning rate may help",
-                    (unsigned long long)worker->step, report->skipped_by, MOST_SKIPS,
-                    terse_status_text(report->skipped));
+                    "rank %d: step %llu: the gradient was not finite in %u consecutive steps; "
+                    "lower the learning rate",
+                    report->skipped_by, step, MAX_SKIPS);
 }
 
 /* A step of all workers. */
 static terse_status step(struct trn_worker *worker, int *stop)
 {
     struct trn_result *const result = &worker->result;
-    const volatile sig_atomic_t *const told = worker->run->watch->stop;
-    struct trn_tale mine = {.broken = -1, .stop = told && *told};
+    const volatile sig_atomic_t *const signalled = worker->run->watch->stop;
+    struct trn_step_stats mine = {.broken = -1, .stop = signalled && *signalled};
     terse_method_report report = {0};
     double loss = 0;
     const double start = trn_now();
@@ -308,9 +319,9 @@ static terse_status step(struct trn_worker *worker, int *stop)
     if (status == TERSE_OK && !isfinite(mine.loss))
         mine.broken = broken_tensor(worker, worker->gradient);
     if (status == TERSE_OK)
-        status = tell(worker, &mine);
+        status = share_stats(worker, &mine);
     if (status == TERSE_OK)
-        status = check_tales(worker, &loss, stop);
+        status = check_stats(worker, &loss, stop);
     if (status == TERSE_OK)
         status = terse_method_step(worker->method, worker->gradient, &report, &worker->fault);
     if (status != TERSE_OK)
@@ -349,12 +360,12 @@ static terse_status loop(struct trn_worker *worker)
             }
         }
         if (status == TERSE_OK && is_due(worker->step, settings->checkpoint_every)) {
-            status = trn_worker_keep(worker);
+            status = trn_worker_save(worker);
             kept = worker->step;
         }
     }
     if (status == TERSE_OK && kept != worker->step)
-        status = trn_worker_keep(worker);
+        status = trn_worker_save(worker);
     if (status == TERSE_OK && evaluated != worker->step)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
@@ -371,7 +382,7 @@ terse_status trn_worker_run(struct trn_worker *worker)
     if (status == TERSE_OK)
         status = loop(worker);
     if (status == TERSE_NOT_FINITE)
-        (void)!trn_record_diverged(worker); /* why it ended is the news */
+        (void)!trn_record_diverged(worker); /* the divergence is reported, not this failure */
     if (status != TERSE_OK)
         return status;
     result->weights_hash = trn_hash64(worker->weights, worker->count * sizeof(float), 0);

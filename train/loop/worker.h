@@ -8,7 +8,7 @@
 #include "loop/train.h"
 #include "net/net.h"
 
-/* What the workers of one process share: read only, but for rank 0's record. */
+/* What the workers of one process share; read only. */
 struct trn_run {
     const struct trn_settings *settings;
     const struct trn_watch *watch;
@@ -22,13 +22,13 @@ struct trn_run {
 
 struct trn_record; /* record.c: the output folder, rank 0 only */
 
-/* Numbers that every worker says after every step; heard in rank order. */
-struct trn_tale {
+/* Statistics of one worker's step, which every worker sends to all. */
+struct trn_step_stats {
     double loss;
     double correct;
     double examples;
-    int64_t stop;   /* 1: this worker was told to stop */
-    int64_t broken; /* number of the first tensor whose gradient is not finite, or -1 */
+    int64_t stop;   /* 1: this worker received a signal */
+    int64_t broken; /* the first tensor whose gradient is not finite, or -1 */
 };
 
 struct trn_worker {
@@ -42,21 +42,21 @@ struct trn_worker {
     float *weights;
     float *gradient;
     float *partial;      /* gradient of one batch, where several are accumulated */
-    float *eval_weights; /* the point that is evaluated */
-    float *scratch;      /* of group sums */
-    float *statistics;   /* own running statistics while the mean is in the net */
+    float *eval_weights; /* the weights that are evaluated */
+    float *scratch;      /* scratch of all-reduces */
+    float *statistics;   /* this worker's running statistics while the net holds their mean */
     uint32_t *examples;
     float *values;
     int32_t *tokens;
     uint32_t *lengths;
     uint32_t *labels;
     float *targets;
-    struct trn_tale *tales; /* of all workers */
+    struct trn_step_stats *stats; /* by rank */
     struct trn_record *record;
     uint64_t steps_per_epoch;
-    uint64_t steps; /* to do in all */
-    uint64_t step;  /* done */
-    uint32_t skips; /* steps in a row that no worker took */
+    uint64_t steps; /* length of the training */
+    uint64_t step;  /* steps done */
+    uint32_t skips; /* consecutive skipped steps */
     struct trn_result result;
     terse_status status;
     terse_fault fault;
@@ -65,12 +65,12 @@ struct trn_worker {
 /* worker.c */
 terse_status trn_worker_run(struct trn_worker *worker);
 void trn_worker_destroy(struct trn_worker *worker);
-/* The examples of a batch into the worker's buffers; what the net reads. */
+/* Copies the examples of a batch into the worker's buffers; *out is what the net reads. */
 TERSE_CHECK terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
                                          const uint32_t *examples, uint32_t count, uint64_t epoch,
                                          struct trn_batch *out);
 
-/* Are the weights no longer finite? Then the fault tells the step and the tensor. */
+/* 1: the weights are not finite; the fault names rank, step and tensor. */
 int trn_worker_is_broken(struct trn_worker *worker);
 
 /* evaluate.c: collective. */
@@ -78,15 +78,15 @@ struct trn_evaluation {
     double loss;
     double accuracy;
     double phi_gradient; /* |v|_1^2 / (d |v|_2^2) of the mean gradient, NaN without one */
-    double phi_noise;    /* and of this worker's deviation from it */
+    double phi_noise;    /* the same of this worker's deviation from it */
 };
 TERSE_CHECK terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluation *out);
 
-/* keep.c: collective. Rank 0 writes the file. */
-TERSE_CHECK terse_status trn_worker_keep(struct trn_worker *worker);
+/* checkpoint.c: collective. Rank 0 writes the file. */
+TERSE_CHECK terse_status trn_worker_save(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_worker_restore(struct trn_worker *worker);
 
-/* record.c: rank 0's output folder; NULL takes nothing and gives nothing. */
+/* record.c: rank 0's output folder. On other ranks the record is NULL and the calls do nothing. */
 TERSE_CHECK terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out);
 TERSE_CHECK terse_status trn_record_step(struct trn_worker *worker,
                                          const terse_method_report *report, double loss,

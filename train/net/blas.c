@@ -31,8 +31,9 @@ void trn_multiply(const struct trn_product *product, const float *left, const fl
             memset(result, 0, (size_t)rows * (size_t)columns * sizeof *result);
         return;
     }
-    cblas_sgemm(CblasRowMajor, product->turn_left ? CblasTrans : CblasNoTrans,
-                product->turn_right ? CblasTrans : CblasNoTrans, rows, columns, inner, 1.0f, left,
-                product->turn_left ? rows : inner, right, product->turn_right ? inner : columns,
-                product->add ? 1.0f : 0.0f, result, columns);
+    cblas_sgemm(CblasRowMajor, product->transpose_left ? CblasTrans : CblasNoTrans,
+                product->transpose_right ? CblasTrans : CblasNoTrans, rows, columns, inner, 1.0f,
+                left, product->transpose_left ? rows : inner, right,
+                product->transpose_right ? inner : columns, product->add ? 1.0f : 0.0f, result,
+                columns);
 }

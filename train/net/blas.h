@@ -9,9 +9,9 @@ struct trn_product {
     int64_t rows;    /* of the result */
     int64_t columns; /* of the result */
     int64_t inner;
-    bool turn_left;  /* the left factor lies in memory as inner x rows */
-    bool turn_right; /* the right factor lies in memory as columns x inner */
-    bool add;        /* to what the result holds */
+    bool transpose_left;  /* the left factor is stored as inner x rows */
+    bool transpose_right; /* the right factor is stored as columns x inner */
+    bool add;             /* add to the result instead of overwriting it */
 };
 
 /* result (+)= left * right. Nothing happens when a side is 0, except that a result is cleared. */

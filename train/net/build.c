@@ -15,7 +15,7 @@ void trn_graph_release(struct trn_graph *graph)
 static struct trn_op *append(struct trn_graph *graph, const struct trn_layer *layer,
                              const char *name, uint32_t source, const struct trn_value *result)
 {
-    static struct trn_op nowhere; /* where the fields of an op go that there is no room for */
+    static struct trn_op nowhere; /* an op beyond the limit is written here */
     if (graph->op_count == TRN_MAX_OPS || graph->status != TERSE_OK) {
         if (graph->status == TERSE_OK)
             graph->status = TERSE_TOO_SMALL;

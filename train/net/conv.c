@@ -2,7 +2,7 @@
 #include "plan.h"
 
 struct shape {
-    dnnl_memory_desc_t weights; /* as the flat buffer has them */
+    dnnl_memory_desc_t weights; /* layout of the flat buffer */
     dnnl_memory_desc_t bias;
     dnnl_dims_t strides;
     dnnl_dims_t padding;
@@ -67,8 +67,8 @@ static void forward(struct trn_plan *plan, struct trn_stage *stage)
     const dnnl_memory_desc_t by = trn_any(plan, &shape.weights);
     const dnnl_memory_desc_t to = result_desc(plan, op);
     dnnl_convolution_desc_t desc;
-    /* As in training when evaluating too: the result is the same, and oneDNN's inference would have
-     * Winograd's weights transformed beforehand, anew for every batch and by a slow loop. */
+    /* Evaluation uses the primitives of training: the result is the same, and oneDNN's inference
+     * would transform Winograd's weights beforehand, anew for every batch and by a slow loop. */
     trn_try(plan, dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training,
                                                      dnnl_convolution_direct, &from, &by,
                                                      op->bias ? &shape.bias : NULL, &to,

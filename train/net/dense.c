@@ -1,6 +1,6 @@
 /* Fully connected: result = weights [outputs, inputs] * source + bias. The weights are read, and
- * their gradient written, where the flat buffers have them: at the batch sizes of training a
- * reordered copy would cost more than it saves. */
+ * their gradient written, in the flat buffers: at the batch sizes of training a reordered copy
+ * would cost more than it saves. */
 #include <math.h>
 
 #include "plan.h"
@@ -47,7 +47,7 @@ static bool is_wide(const struct trn_plan *plan, const struct trn_op *op)
     return outputs >= WIDE && outputs % TILE == 0 && outputs >= 4 * (int64_t)plan->count;
 }
 
-/* Turns outputs x examples into examples x outputs, adding the bias on the way. */
+/* Transposes outputs x examples to examples x outputs and adds the bias. */
 static void finish_wide(const struct trn_stage *stage, const float *bias)
 {
     const int64_t rows = stage->result->desc.dims[0];

@@ -1,5 +1,6 @@
-/* Tables of word vectors: one by one for what reads in order, or the mean of a bag. Written by
- * hand: oneDNN has no gather. The gradient of a table is dense; rows of words not met are 0. */
+/* Tables of word vectors: one by one for layers that read in order, or the mean of a bag. oneDNN
+ * has no such primitive. The gradient of a table is dense; rows of words that do not occur are 0.
+ */
 #include <string.h>
 
 #include "plan.h"
@@ -76,8 +77,8 @@ static void bag_backward(struct trn_plan *plan, struct trn_stage *stage)
     trn_run(plan, stage, bag_backward_run);
 }
 
-/* Time goes first, so that a step of the recurrence is one block of memory: time, example, width.
- * Past the end of an example stand zeros. */
+/* Time is the first dimension, so that a step of the recurrence is one block of memory: time,
+ * example, width. Past the end of an example there are zeros. */
 static void embed_forward_run(struct trn_plan *plan, struct trn_stage *stage)
 {
     const int64_t width = table_width(plan, stage->op);

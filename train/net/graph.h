@@ -17,7 +17,7 @@ struct trn_layer;
 struct trn_value {
     uint32_t ndim; /* 1, or 3: channels, height, width; text: length, width */
     int64_t dims[3];
-    bool wanted; /* some parameter lies before it, so its gradient is needed */
+    bool wanted; /* a parameter comes before it, so its gradient is needed */
 };
 
 /* How a tensor starts: base + bound * (uniform in -1..1). */
@@ -73,7 +73,7 @@ uint32_t trn_build_lstm(struct trn_graph *graph, uint32_t source, const char *na
 terse_status trn_model_build(const char *model, struct trn_graph *graph, terse_fault *fault);
 void trn_graph_release(struct trn_graph *graph);
 
-/* The first weights (init.c). */
+/* The initial weights (init.c). */
 void trn_graph_init(const struct trn_graph *graph, uint64_t seed, float *weights);
 
 #endif

@@ -1,6 +1,5 @@
-/* The first weights, from a counter: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) keyed by
- * the seed, counted by tensor and element. Every worker computes them for itself and has the same.
- */
+/* The initial weights: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, SC 2011) keyed by the seed, with
+ * tensor and element as counter. Every worker computes the same. */
 #include "graph.h"
 
 static void philox(uint64_t seed, uint32_t word[4])

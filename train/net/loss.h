@@ -1,4 +1,4 @@
-/* What a batch of outputs is worth. */
+/* The loss of a batch of outputs. */
 #ifndef TRN_LOSS_H
 #define TRN_LOSS_H
 

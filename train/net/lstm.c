@@ -1,5 +1,5 @@
 /* An LSTM read in both directions; the result is the mean of its states over an example's own
- * length, forward half and reverse half side by side. On OpenBLAS, not oneDNN's LSTM, which knows
+ * length, forward half and reverse half side by side. On OpenBLAS, not oneDNN's LSTM, which takes
  * no lengths: its reverse direction would start in the padding, and a short example's states would
  * be those of zeros read to the end. Parameters, gates (input, forget, candidate, output) and their
  * order are PyTorch's. */
@@ -9,13 +9,13 @@
 #include "plan.h"
 
 struct sizes {
-    int64_t steps; /* room; while running, the longest example of the batch */
+    int64_t steps; /* the longest example allowed; while running, the longest of the batch */
     int64_t rows;  /* examples */
     int64_t inputs;
-    int64_t width; /* of the state */
+    int64_t width; /* floats of the state */
 };
 
-/* One direction: where its parameters and its part of the stage's memories start. */
+/* One direction: where its parameters and its part of the layer's buffers start. */
 struct way {
     struct sizes sizes;
     bool reverse;

@@ -8,7 +8,7 @@
 #define ALIGNMENT 64
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* Activations are walked in strides that exhaust the TLB with small pages. */
+/* Activations are accessed with strides that exhaust the TLB if pages are small. */
 static void *allocate(size_t len)
 {
     const size_t alignment = len >= HUGE_PAGE ? HUGE_PAGE : ALIGNMENT;

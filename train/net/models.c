@@ -1,5 +1,5 @@
-/* The models, as lists of layers. To add one: a list, and a row in `models`, which is the one place
- * that names it. */
+/* The models, as lists of layers. To add one: a list, and a row in `models`, the only place that
+ * names it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -234,10 +234,10 @@ static const struct model *find(const char *name, terse_fault *fault)
             return &models[i];
     const int nearest = com_names_nearest(trn_model_name, name, strlen(name));
     if (nearest != COM_NO_NAME)
-        (void)com_fail(fault, TERSE_BAD_SPEC, "there is no model '%.40s'; did you mean '%s'?", name,
+        (void)com_fail(fault, TERSE_BAD_SPEC, "no model named '%.40s'; did you mean '%s'?", name,
                        models[nearest].name);
     else
-        (void)com_fail(fault, TERSE_BAD_SPEC, "there is no model '%.40s'; there are %s", name,
+        (void)com_fail(fault, TERSE_BAD_SPEC, "no model named '%.40s'; there are %s", name,
                        com_names_join(trn_model_name, ", ", there, sizeof there));
     return NULL;
 }
@@ -276,7 +276,8 @@ static terse_status check_sizes(const struct trn_input *input, terse_fault *faul
     if (empty || input->outputs == 0)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "data without a size, or without outputs");
     if (input->target == TRN_LABELS && input->outputs < 2)
-        return com_fail(fault, TERSE_BAD_ARGUMENT, "one class leaves nothing to learn");
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "the data have one class; at least 2 are needed");
     return TERSE_OK;
 }
 

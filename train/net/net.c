@@ -160,7 +160,7 @@ static terse_status find_plan(struct trn_net *net, uint32_t count, bool training
     return TERSE_OK;
 }
 
-/* One pass; `pass->gradient` says whether it goes backward too. */
+/* One pass: forward, and backward too if `pass->gradient` is set. */
 static terse_status run(struct trn_net *net, const struct trn_pass *pass, double *loss,
                         uint32_t *correct, terse_fault *fault)
 {

@@ -1,7 +1,7 @@
 /* Networks that compute gradients: one object per worker, over one flat buffer of weights.
  *
  * A net belongs to one thread at a time; several nets may run at once in different threads. It
- * computes with its own number of threads, whatever OMP_NUM_THREADS says, and gives the same bits
+ * computes with its own number of threads, regardless of OMP_NUM_THREADS, and gives the same bits
  * for the same weights and batch when that number is the same. */
 #ifndef TRN_NET_H
 #define TRN_NET_H
@@ -22,7 +22,7 @@ enum trn_target_kind {
     TRN_NUMBERS, /* `outputs` floats: mean squared error */
 };
 
-/* What the data look like: enough to size every layer. Fields a kind does not name are ignored. */
+/* The shape of the data, which sizes every layer. Fields that a kind does not name are ignored. */
 struct trn_input {
     enum trn_input_kind kind;
     enum trn_target_kind target;
@@ -36,10 +36,9 @@ struct trn_input {
 
 /* Examples, one after another. Only what the input's kinds name is read. */
 struct trn_batch {
-    uint32_t count;      /* at least 1, at most what the net was created for */
-    const float *values; /* count x length, or count x channels x height x width */
-    const int32_t
-        *tokens; /* count x length; what lies behind an example's own length is not read */
+    uint32_t count;          /* at least 1, at most what the net was created for */
+    const float *values;     /* count x length, or count x channels x height x width */
+    const int32_t *tokens;   /* count x length; tokens past an example's own length are not read */
     const uint32_t *lengths; /* count: tokens of each example, 0 to length */
     const uint32_t *labels;  /* count, each below outputs */
     const float *targets;    /* count x outputs */
@@ -50,7 +49,7 @@ struct trn_net;
 /* Names and versions of the libraries that compute, cut off at `cap`. */
 void trn_net_libraries(char *text, size_t cap);
 
-/* The models there are, for help and errors; NULL at and after the end. */
+/* The names of the models, for help and errors; NULL at and after the end. */
 const char *trn_model_name(uint32_t index);
 const char *trn_model_summary(uint32_t index);
 
@@ -68,9 +67,8 @@ void trn_net_destroy(struct trn_net *net); /* NULL is fine */
 /* The parameters, in PyTorch's order, shapes and names. Belongs to the net. */
 const terse_layout *trn_net_layout(const struct trn_net *net);
 
-/* Room for weights or a gradient, cleared, on huge pages where the system has them: large layers
- * are a few percent faster there. Any other float buffer does as well. NULL when there is no
- * memory. */
+/* A zeroed buffer for weights or a gradient, on huge pages where the system has them: large layers
+ * are a few percent faster there. Any other float buffer works as well. NULL: out of memory. */
 float *trn_floats_create(uint64_t count);
 void trn_floats_destroy(float *floats); /* NULL is fine */
 
@@ -79,7 +77,7 @@ void trn_net_init(const struct trn_net *net, uint64_t seed, float *weights);
 
 /* Forward and backward: the mean loss over the batch and its gradient, which is overwritten.
  * Running statistics move by a tenth towards the batch's. `correct` counts right labels (0 for
- * numbers). A loss that is not finite is returned as it is: the caller decides. */
+ * numbers). A loss that is not finite is returned unchanged: the caller decides. */
 TERSE_CHECK terse_status trn_net_gradient(struct trn_net *net, const float *weights,
                                           const struct trn_batch *batch, float *gradient,
                                           double *loss, uint32_t *correct, terse_fault *fault);

@@ -1,9 +1,9 @@
-/* Batch norm, with max(0, x) at its end where the op asks for it. Scale and shift lie side by side
- * in the flat buffer, which is how oneDNN wants them. */
+/* Batch norm, with max(0, x) at its end where the op asks for it. Scale and shift are adjacent in
+ * the flat buffer, as oneDNN requires. */
 #include "plan.h"
 
 #define EPSILON 1e-5f
-#define MOMENTUM 0.1f /* of the newest batch in the running statistics; PyTorch's default */
+#define MOMENTUM 0.1f /* weight of the newest batch in running statistics; PyTorch's default */
 
 static unsigned flags_of(const struct trn_plan *plan, const struct trn_op *op)
 {

@@ -1,4 +1,4 @@
-/* The one place that includes oneDNN (2.x: 3.x has another C API). */
+/* The only file that includes oneDNN (2.x: 3.x has another C API). */
 #ifndef TRN_ONEDNN_H
 #define TRN_ONEDNN_H
 

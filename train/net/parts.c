@@ -24,7 +24,7 @@ void trn_try(struct trn_plan *plan, dnnl_status_t status)
                    plan->op ? plan->op->name : "output", text_of(status));
 }
 
-/* Room for one more element; NULL, and the plan has failed, when there is none. */
+/* Grows an array by one element; NULL, and the plan has failed, if out of memory. */
 static void *grow(struct trn_plan *plan, void *items, size_t count, size_t *room, size_t size)
 {
     if (count < *room)

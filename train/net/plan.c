@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* dnnl_primitive_execute wants neither to see the weights change nor to know that it may not. */
+/* oneDNN's arguments are not const, though it only reads the weights. */
 static void *writable(const float *data)
 {
     return (void *)(uintptr_t)data;
@@ -31,7 +31,7 @@ static void create_attributes(struct trn_plan *plan)
         (void)dnnl_post_ops_destroy(ops);
 }
 
-/* The input is read where the caller has it; text has no floats and its layers read the tokens. */
+/* The input is read in the caller's buffer; text has no floats, its layers read the tokens. */
 static void bind_input(struct trn_plan *plan)
 {
     const struct trn_value *value = &plan->graph->values[0];
@@ -93,7 +93,7 @@ terse_status trn_plan_create(const struct trn_graph *graph, struct trn_pool *poo
     plan->pool = pool;
     plan->count = count;
     plan->training = training;
-    /* What other plans of the net left in the buffers is of no use to anybody. */
+    /* The contents that other plans of the net left in the buffers are not needed. */
     for (struct trn_buffer *buffer = pool->first; buffer; buffer = buffer->next)
         buffer->users = 0;
     create_attributes(plan);

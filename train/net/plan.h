@@ -73,7 +73,7 @@ struct trn_stage {
     struct trn_memory *workspace;
     struct trn_memory *mean;
     struct trn_memory *variance;
-    struct trn_memory *scratch; /* whatever the layer wants */
+    struct trn_memory *scratch; /* for the layer's own use */
     struct trn_memory *result_diff;
     struct trn_memory *source_diff;
 };
@@ -107,8 +107,8 @@ struct trn_plan {
     size_t desc_room;
     dnnl_engine_t engine;
     dnnl_stream_t stream;
-    dnnl_primitive_attr_t plain; /* scratchpad from us */
-    dnnl_primitive_attr_t relu;  /* and max(0, x) at the end */
+    dnnl_primitive_attr_t plain; /* with the plan's scratchpad */
+    dnnl_primitive_attr_t relu;  /* the same with max(0, x) at the end */
     struct trn_pass pass;
     const struct trn_op *op; /* being built, for faults */
     terse_status status;     /* the first failure while building: later calls do nothing */
@@ -162,7 +162,7 @@ void trn_call(struct trn_plan *plan, dnnl_primitive_desc_t desc, const struct tr
 void trn_run(struct trn_plan *plan, struct trn_stage *stage,
              void (*run)(struct trn_plan *plan, struct trn_stage *stage));
 
-/* memory.c: a memory that is made or held has one user more and is to be released, or given. */
+/* memory.c: a memory that is made or held has one user more, and must be released or given. */
 struct trn_memory *trn_make(struct trn_plan *plan, const dnnl_memory_desc_t *desc);
 struct trn_memory *trn_bind(struct trn_plan *plan, enum trn_origin origin, uint64_t offset,
                             const dnnl_memory_desc_t *desc);

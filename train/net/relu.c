@@ -31,7 +31,7 @@ struct trn_memory *trn_relu_backward(struct trn_plan *plan, struct trn_memory *r
     return masked;
 }
 
-/* In place: what stood before is not needed, neither here nor by pooling, which keeps indices. */
+/* In place: the old values are not needed, neither here nor by pooling, which keeps indices. */
 static void forward(struct trn_plan *plan, struct trn_stage *stage)
 {
     struct trn_memory *source = plan->flows[stage->op->source].data;

@@ -1,4 +1,4 @@
-/* Names of data: the nearest is suggested, what is missing is said. */
+/* Names of data: the nearest is suggested, missing files are named. */
 #include "data/data.h"
 #include "support/folder.h"
 
@@ -29,7 +29,7 @@ static void test_names_without_a_place(void **state)
     expect("cifar10", TERSE_BAD_SPEC, "write cifar10:DIR");
     expect("cifar10:", TERSE_BAD_SPEC, "write cifar10:DIR");
     expect("libsvm", TERSE_BAD_SPEC, "write libsvm:FILE");
-    expect("digits:x", TERSE_BAD_SPEC, "nothing follows 'digits'");
+    expect("digits:x", TERSE_BAD_SPEC, "'digits' takes no path");
 }
 
 static void test_places_without_files(void **state)

@@ -195,7 +195,7 @@ static void test_bad_options_are_refused(void **state)
     struct trn_order_options options = {.workers = 6001, .batch = 1};
     (void)state;
     test_refused(trn_order_create(data, &options, 0, &order, &fault), TERSE_BAD_ARGUMENT, &fault,
-                 "6001 workers for 6000 examples");
+                 "6001 workers, but only 6000 examples");
     options.workers = 2;
     test_refused(trn_order_create(data, &options, 2, &order, &fault), TERSE_BAD_ARGUMENT, &fault,
                  "worker 2 of 2");

@@ -1,4 +1,4 @@
-/* What every reader takes, and what it refuses: file, byte, reason. */
+/* What every reader accepts, and what it refuses: file, byte, reason. */
 #include "data/read.h"
 
 #include "support/folder.h"
@@ -61,13 +61,13 @@ static void test_idx_refuses(void **state)
     for (size_t cut = 0; cut < 16; cut++)
         expect_idx_refused(0, 0, cut, cut, "the file ends in its head");
     for (size_t cut = 16; cut < len; cut++)
-        expect_idx_refused(0, 0, cut, cut, "the head says 6");
-    expect_idx_refused(0, 0, len + 1, len + 1, "7 bytes of numbers, the head says 6");
+        expect_idx_refused(0, 0, cut, cut, "the head announces 6");
+    expect_idx_refused(0, 0, len + 1, len + 1, "7 bytes of values, the head announces 6");
     expect_idx_refused(0, 1, len, 0, "not an IDX file");
     expect_idx_refused(2, 9, len, 0, "not an IDX file");
     expect_idx_refused(3, 1, len, 0, "not an IDX file of bytes in 3 dimensions");
     expect_idx_refused(7, 0, len, 4, "dimension 0 is 0");
-    expect_idx_refused(4, 255, len, len, "the head says");
+    expect_idx_refused(4, 255, len, len, "the head announces");
     expect_idx_refused(8, 255, len, 8, "dimension 1 is");
     expect_idx_refused(15, 0, len, 12, "dimension 2 is 0");
 }
@@ -140,8 +140,8 @@ static void test_csv_refuses(void **state)
     static const struct bad_text cases[] = {
         {"", 0, "the file is empty"},
         {"1,a\n", 3, "a comma is missing"},
-        {"1,a,b,c\n", 5, "the line goes on"},
-        {"x,a,b\n", 0, "the class is no number"},
+        {"1,a,b,c\n", 5, "text after the description"},
+        {"x,a,b\n", 0, "the class is not a number"},
         {"0,a,b\n", 0, "not in 1..1000"},
         {"1001,a,b\n", 0, "not in 1..1000"},
         {"99999999999999999999,a,b\n", 0, "not in 1..1000"},
@@ -150,8 +150,8 @@ static void test_csv_refuses(void **state)
         {"1,\"a,b\n", 2, "never closed"},
         {"1,a\"b,c\n", 3, "a quote inside a bare field"},
         {"1,\"a\"x,b\n", 5, "a comma is missing"},
-        {"1,a,\"b\"x\n", 7, "the line goes on"},
-        {"1,a,b\r1,a,b", 6, "the line goes on"},
+        {"1,a,\"b\"x\n", 7, "text after the description"},
+        {"1,a,b\r1,a,b", 6, "text after the description"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -221,7 +221,7 @@ static void test_libsvm_refuses(void **state)
     }
 }
 
-/* Whole folders through the front door. */
+/* Whole folders through trn_data_open. */
 
 static terse_status open_as(const char *kind, const char *where, struct trn_data **data,
                             terse_fault *fault)
@@ -240,7 +240,7 @@ static void test_an_idx_folder(void **state)
     terse_fault fault;
     (void)state;
     test_refused(open_as("idx", folder.path, &data, &fault), COM_NO_FILE, &fault,
-                 "there is no train-images-idx3-ubyte or .gz in");
+                 "no train-images-idx3-ubyte or .gz in");
     test_put(&folder, "train-images-idx3-ubyte", idx_images, sizeof idx_images);
     test_put(&folder, "train-labels.idx1-ubyte", idx_labels, sizeof idx_labels);
     test_put(&folder, "t10k-images-idx3-ubyte", idx_images, sizeof idx_images);
@@ -249,7 +249,7 @@ static void test_an_idx_folder(void **state)
                  "t10k-labels-idx1-ubyte: byte 4: 3 labels for 2 images");
     test_put(&folder, "t10k-labels-idx1-ubyte", beyond, sizeof beyond);
     test_refused(open_as("idx", folder.path, &data, &fault), COM_BAD_FILE, &fault,
-                 "test example 1 has label 200, the training set ends at 9");
+                 "test example 1 has label 200, the largest in training is 9");
     test_put(&folder, "t10k-labels-idx1-ubyte", idx_labels, sizeof idx_labels);
     assert_int_equal(open_as("idx", folder.path, &data, &fault), TERSE_OK);
     assert_int_equal(trn_data_about(data)->classes, 10);
@@ -318,7 +318,7 @@ static void test_a_libsvm_pair(void **state)
     trn_data_close(data);
     (void)snprintf(named, sizeof named, "%s,test=%s", where, test_path(&folder, "b"));
     test_refused(open_as("libsvm", named, &data, &fault), COM_BAD_FILE, &fault,
-                 "label 3, unknown to training");
+                 "label 3, which the training set lacks");
     test_put(&folder, "a", "-1.5 1:1\n+1 2:1\n", 16);
     assert_int_equal(open_as("libsvm", named, &data, &fault), TERSE_OK);
     assert_int_equal(trn_data_about(data)->classes, 0); /* real targets */

@@ -89,7 +89,7 @@ static void test_pairs(void **state)
     test_folder_remove(&folder);
 }
 
-static void test_text_refuses_floats_and_no_room(void **state)
+static void test_text_refuses_floats_and_no_buffer(void **state)
 {
     const struct test_folder folder = test_folder_make();
     struct trn_data *data = news(&folder);
@@ -115,7 +115,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_text_refuses_floats_and_no_room),
+        cmocka_unit_test(test_text_refuses_floats_and_no_buffer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

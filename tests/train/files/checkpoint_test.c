@@ -133,7 +133,7 @@ static void test_every_rule_is_checked_behind_the_checksum(void **state)
     test_folder_remove(&folder);
 }
 
-static void test_refusals_say_why(void **state)
+static void test_refusals_have_a_reason(void **state)
 {
     terse_fault fault;
     uint8_t file[48] = "TERSECKP";
@@ -162,7 +162,7 @@ static void test_what_cannot_be_written_is_refused(void **state)
     terse_fault fault;
     (void)state;
     test_refused(trn_checkpoint_write(folder.path, 1, json, blobs, 2, &fault), TERSE_BAD_ARGUMENT,
-                 &fault, "stands twice");
+                 &fault, "is given twice");
     blobs[1].name = "b\n";
     test_refused(trn_checkpoint_write(folder.path, 1, json, blobs, 2, &fault), TERSE_BAD_ARGUMENT,
                  &fault, "cannot be named");
@@ -202,7 +202,7 @@ static void test_the_newest_sound_one_is_found(void **state)
     terse_fault fault;
     (void)state;
     test_refused(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, &fault),
-                 COM_NO_FILE, &fault, "there is no checkpoint");
+                 COM_NO_FILE, &fault, "no checkpoint in");
     assert_int_equal(write_step(&folder, 9, NULL), TERSE_OK);
     assert_int_equal(write_step(&folder, 10, NULL), TERSE_OK);
     test_put(&folder, "checkpoint-007.terse", "x", 1);
@@ -297,7 +297,7 @@ int main(void)
         cmocka_unit_test(test_written_then_read),
         cmocka_unit_test(test_every_damage_is_noticed),
         cmocka_unit_test(test_every_rule_is_checked_behind_the_checksum),
-        cmocka_unit_test(test_refusals_say_why),
+        cmocka_unit_test(test_refusals_have_a_reason),
         cmocka_unit_test(test_what_cannot_be_written_is_refused),
         cmocka_unit_test(test_the_newest_sound_one_is_found),
         cmocka_unit_test(test_a_disk_that_fills_up_keeps_the_last_good),

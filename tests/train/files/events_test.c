@@ -1,4 +1,4 @@
-/* Event files: whole records whatever happens. What they say is read by test_formats.py. */
+/* Event files: whole records after any failure. test_formats.py reads their contents. */
 #include "files/events.h"
 
 #include <signal.h>

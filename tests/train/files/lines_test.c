@@ -55,7 +55,7 @@ static void test_lines_are_appended(void **state)
     test_folder_remove(&folder);
 }
 
-static void test_a_resumed_run_says_later_steps_again(void **state)
+static void test_a_resumed_run_writes_later_steps_again(void **state)
 {
     const struct test_folder folder = test_folder_make();
     const char *path = test_path(&folder, "m");
@@ -67,7 +67,7 @@ static void test_a_resumed_run_says_later_steps_again(void **state)
     test_folder_remove(&folder);
 }
 
-/* Whatever the last bytes are, opening goes on after the last good line. */
+/* Whatever the last bytes are, opening continues after the last good line. */
 static void test_a_torn_tail_is_cut_off(void **state)
 {
     static const char *const tails[] = {"{\"step\":", "{}x\n", "\n", "[]\n", "{\"step\":1", "\x01"};
@@ -133,7 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_are_appended),
-        cmocka_unit_test(test_a_resumed_run_says_later_steps_again),
+        cmocka_unit_test(test_a_resumed_run_writes_later_steps_again),
         cmocka_unit_test(test_a_torn_tail_is_cut_off),
         cmocka_unit_test(test_a_line_that_does_not_fit_leaves_no_half),
         cmocka_unit_test(test_a_folder_that_is_not_there_is_named),

@@ -58,16 +58,16 @@ static void test_malformed_files_are_refused(void **state)
         size_t data_len;
         const char *why;
     } cases[] = {
-        {"", 0, "no JSON object"},
-        {"[]", 0, "no JSON object"},
-        {"{\"a\":", 0, "not sound JSON"},
-        {"{} x", 0, "something follows"},
+        {"", 0, "not a JSON object"},
+        {"[]", 0, "not a JSON object"},
+        {"{\"a\":", 0, "not valid JSON"},
+        {"{} x", 0, "bytes after the JSON value"},
         {"{}", 4, "belong to no tensor"},
         {"{\"a\":1}", 0, "has no dtype"},
         {"{\"a\":{\"dtype\":\"X\",\"shape\":[],\"data_offsets\":[0,4]}}", 4, "unknown dtype"},
         {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 4, "has no shape"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "no count"},
-        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "no count"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", 4, "not a count"},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1.5],\"data_offsets\":[0,4]}}", 4, "not a count"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", 4,
          "too many dimensions"},
         {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", 0,
@@ -83,7 +83,7 @@ static void test_malformed_files_are_refused(void **state)
          3, "overlap"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]},"
          "\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}}",
-         0, "stands twice"},
+         0, "is given twice"},
     };
     struct trn_safetensors *file;
     terse_fault fault;

@@ -1,5 +1,5 @@
-/* The rows of the settings: each is whole, comes back from JSON, and docs/train.md tells which of
- * them may differ in a run that goes on. */
+/* The rows of the settings: each is complete, comes back from JSON, and docs/train.md lists which
+ * of them may differ in a resumed run. */
 #include "loop/options.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static void rows_are_whole(void **state)
         assert_int_equal(row->kind == COM_OPTION_FLAG, !row->word);
         assert_int_equal(is_number, row->high > row->low);
         if (row->flags & (TRN_RESUMED | TRN_SHARED))
-            assert_non_null(row->key); /* what is not written down cannot be compared */
+            assert_non_null(row->key); /* a value without a key cannot be compared */
         if (strstr(row->help, "{default}"))
             assert_non_null(row->usual);
         if (strstr(row->help, "{choices}"))
@@ -121,7 +121,7 @@ static void steps_that_follow_from_epochs_are_not_compared(void **state)
     com_json_free(json);
 }
 
-static void the_docs_tell_what_may_differ(void **state)
+static void the_docs_list_what_may_differ(void **state)
 {
     char path[1024];
     char word[64];
@@ -131,7 +131,7 @@ static void the_docs_tell_what_may_differ(void **state)
     assert_non_null(getenv("TERSE_SOURCE"));
     (void)snprintf(path, sizeof path, "%s/docs/train.md", getenv("TERSE_SOURCE"));
     assert_int_equal(com_file_read(path, &bytes, &len, NULL), TERSE_OK);
-    char *const text = (char *)bytes; /* a reader leaves room for a byte more */
+    char *const text = (char *)bytes; /* a reader allocates one byte more */
     text[len] = '\0';
     char *const from = strstr(text, "These may differ:\n");
     assert_non_null(from);
@@ -153,7 +153,7 @@ int main(void)
         cmocka_unit_test(settings_come_back_from_json),
         cmocka_unit_test(one_that_differs_is_found),
         cmocka_unit_test(steps_that_follow_from_epochs_are_not_compared),
-        cmocka_unit_test(the_docs_tell_what_may_differ),
+        cmocka_unit_test(the_docs_list_what_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* What a net promises beside right gradients (parity.py): clear refusals, batches of any size up to
- * its own, the same bits again and in every thread, first weights that never change. */
+ * its own, the same bits again and in every thread, initial weights that never change. */
 #include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -50,8 +50,8 @@ static struct examples *make_examples(void)
     return e;
 }
 
-/* One step's answer. */
-struct answer {
+/* The outcome of one step. */
+struct outcome {
     const char *model;
     const struct trn_input *input;
     uint32_t count;
@@ -65,7 +65,7 @@ struct answer {
 
 static void *compute(void *argument)
 {
-    struct answer *a = argument;
+    struct outcome *a = argument;
     struct examples *e = make_examples();
     struct trn_net *net = NULL;
     terse_fault fault;
@@ -86,7 +86,7 @@ static void *compute(void *argument)
     return NULL;
 }
 
-static void release(struct answer *a)
+static void release(struct outcome *a)
 {
     trn_floats_destroy(a->weights);
     trn_floats_destroy(a->gradient);
@@ -104,10 +104,10 @@ static void the_same_bits_in_every_thread(void **state)
     (void)state;
     for (uint32_t m = 0; trn_model_name(m); m++) {
         const char *model = trn_model_name(m);
-        struct answer a[3];
+        struct outcome a[3];
         pthread_t thread[3];
         for (int i = 0; i < 3; i++) {
-            a[i] = (struct answer){.model = model, .input = input_for(model), .threads = 1};
+            a[i] = (struct outcome){.model = model, .input = input_for(model), .threads = 1};
             a[i].count = BATCH;
             assert_int_equal(pthread_create(&thread[i], NULL, compute, &a[i]), 0);
         }
@@ -127,8 +127,8 @@ static void the_same_bits_in_every_thread(void **state)
 static void two_threads_give_nearly_the_same(void **state)
 {
     (void)state;
-    struct answer one = {.model = "resnet20", .input = &images, .count = BATCH, .threads = 1};
-    struct answer two = {.model = "resnet20", .input = &images, .count = BATCH, .threads = 2};
+    struct outcome one = {.model = "resnet20", .input = &images, .count = BATCH, .threads = 1};
+    struct outcome two = {.model = "resnet20", .input = &images, .count = BATCH, .threads = 2};
     (void)compute(&one);
     (void)compute(&two);
     assert_true(fabs(one.loss - two.loss) < 1e-4);
@@ -136,14 +136,15 @@ static void two_threads_give_nearly_the_same(void **state)
     release(&two);
 }
 
-/* A net for BATCH examples answers for fewer as a net made for fewer does. */
+/* A net for BATCH examples gives for fewer what a net created for fewer gives. */
 static void a_short_batch_is_a_batch(void **state)
 {
     (void)state;
     struct examples *e = make_examples();
     for (uint32_t m = 0; trn_model_name(m); m++) {
         const char *model = trn_model_name(m);
-        struct answer small = {.model = model, .input = input_for(model), .count = 4, .threads = 1};
+        struct outcome small = {
+            .model = model, .input = input_for(model), .count = 4, .threads = 1};
         struct trn_net *net = NULL;
         terse_fault fault;
         double loss = 0;
@@ -180,7 +181,7 @@ static void an_evaluation_is_a_sum(void **state)
 {
     (void)state;
     struct examples *e = make_examples();
-    struct answer a = {.model = "cnn", .input = &images, .count = BATCH, .threads = 1};
+    struct outcome a = {.model = "cnn", .input = &images, .count = BATCH, .threads = 1};
     struct trn_net *net = NULL;
     terse_fault fault;
     double sum = 0;
@@ -208,7 +209,7 @@ static void an_evaluation_costs_less_than_a_step(void **state)
 {
     (void)state;
     struct examples *e = make_examples();
-    struct answer a = {.model = "resnet18", .input = &images, .count = BATCH, .threads = 1};
+    struct outcome a = {.model = "resnet18", .input = &images, .count = BATCH, .threads = 1};
     struct trn_net *net = NULL;
     terse_fault fault;
     double step = INFINITY;
@@ -252,14 +253,14 @@ static void first_weights_never_change(void **state)
     trn_net_destroy(net);
 }
 
-static void refuse(const char *model, const struct trn_input *input, const char *says)
+static void refuse(const char *model, const struct trn_input *input, const char *wanted)
 {
     struct trn_net *net = NULL;
     terse_fault fault = {0};
     assert_int_not_equal(trn_net_create(model, input, 1, 1, &net, &fault), TERSE_OK);
     assert_null(net);
-    if (!strstr(fault.text, says))
-        fail_msg("'%s' does not say '%s'", fault.text, says);
+    if (!strstr(fault.text, wanted))
+        fail_msg("'%s' does not contain '%s'", fault.text, wanted);
 }
 
 static void bad_pairs_are_refused(void **state)

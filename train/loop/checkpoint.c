@@ -1,4 +1,5 @@
-/* Checkpoints: every worker's state travels to rank 0, which writes one file; and back. */
+/* Checkpoints. To save, every worker sends its state to rank 0, which writes one file. To restore,
+ * every worker takes its part of the file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,15 +7,15 @@
 #include "files/bytes.h"
 #include "loop/worker.h"
 
-#define KEPT 2u       /* checkpoints that stay in the folder */
-#define MAX_PARTS 20u /* of one worker */
-#define HEAD_LEN 16u  /* of a packed part: u32 kind, u32 name length, u64 bytes */
+#define KEPT 2u       /* checkpoints that remain in the folder */
+#define MAX_PARTS 20u /* parts of one worker's state */
+#define HEAD_LEN 16u  /* head of a packed part: u32 kind, u32 name length, u64 bytes */
 #define STATISTICS "running statistics"
 #define WEIGHTS "weights"
 
 /* ---- one worker's state, packed ---- */
 
-/* Everything this worker must have back: its method's state, its weights, its statistics. */
+/* The state of this worker: that of its method, the weights, the running statistics. */
 static size_t parts_of(struct trn_worker *worker, struct trn_blob *out)
 {
     terse_state state;
@@ -42,8 +43,8 @@ static size_t parts_of(struct trn_worker *worker, struct trn_blob *out)
     return count;
 }
 
-/* Shared state is the same on all: rank 0's will do. */
-static int travels(const struct trn_worker *worker, const struct trn_blob *part)
+/* Shared state is equal on all workers: only rank 0's is saved. */
+static int is_sent(const struct trn_worker *worker, const struct trn_blob *part)
 {
     return worker->rank == 0 || part->kind != TERSE_STATE_SHARED;
 }
@@ -53,7 +54,7 @@ static uint64_t packed_len(const struct trn_worker *worker, const struct trn_blo
 {
     uint64_t len = 0;
     for (size_t i = 0; i < count; i++)
-        if (travels(worker, &part[i]))
+        if (is_sent(worker, &part[i]))
             len += HEAD_LEN + strlen(part[i].name) + part[i].len;
     return len;
 }
@@ -63,7 +64,7 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
 {
     for (size_t i = 0; i < count; i++) {
         const size_t name_len = strlen(part[i].name);
-        if (!travels(worker, &part[i]))
+        if (!is_sent(worker, &part[i]))
             continue;
         trn_put_u32(out, part[i].kind);
         trn_put_u32(out + 4, (uint32_t)name_len);
@@ -76,42 +77,42 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
 
 /* ---- to rank 0 ---- */
 
-struct parcel {
+struct states {
     uint64_t len[TERSE_MAX_WORKERS];
-    uint8_t *bytes[TERSE_MAX_WORKERS]; /* rank 0: of every worker */
+    uint8_t *bytes[TERSE_MAX_WORKERS]; /* on rank 0: the packed state of every worker */
     uint8_t *mine;
 };
 
-static void drop(struct parcel *parcel)
+static void drop(struct states *states)
 {
     for (size_t i = 0; i < TERSE_MAX_WORKERS; i++)
-        free(parcel->bytes[i]);
-    free(parcel->mine);
+        free(states->bytes[i]);
+    free(states->mine);
 }
 
-/* Lengths to all, then bytes to rank 0. */
-static terse_status send_parcels(struct trn_worker *worker, struct parcel *parcel)
+/* Sends lengths to all ranks, then bytes to rank 0. */
+static terse_status send_states(struct trn_worker *worker, struct states *states)
 {
     const uint32_t workers = worker->run->workers;
     const void *send_at[TERSE_MAX_WORKERS] = {NULL};
     size_t send_len[TERSE_MAX_WORKERS] = {0};
     void *recv_at[TERSE_MAX_WORKERS] = {NULL};
     size_t recv_len[TERSE_MAX_WORKERS] = {0};
-    const uint64_t mine = parcel->len[worker->rank];
+    const uint64_t mine = states->len[worker->rank];
     for (uint32_t r = 0; r < workers; r++) {
-        recv_at[r] = &parcel->len[r];
+        recv_at[r] = &states->len[r];
         recv_len[r] = sizeof mine;
     }
     terse_status status = terse_group_allgatherv(worker->group, &mine, sizeof mine, recv_at,
                                                  recv_len, &worker->fault);
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
-        recv_len[r] = worker->rank == 0 ? parcel->len[r] : 0;
-        parcel->bytes[r] = malloc(recv_len[r] + 1);
-        recv_at[r] = parcel->bytes[r];
-        if (!parcel->bytes[r])
+        recv_len[r] = worker->rank == 0 ? states->len[r] : 0;
+        states->bytes[r] = malloc(recv_len[r] + 1);
+        recv_at[r] = states->bytes[r];
+        if (!states->bytes[r])
             status = com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     }
-    send_at[0] = parcel->mine;
+    send_at[0] = states->mine;
     send_len[0] = mine;
     const terse_alltoallv alltoallv = {send_at, send_len, recv_at, recv_len};
     return status == TERSE_OK ? terse_group_alltoallv(worker->group, &alltoallv, &worker->fault)
@@ -122,12 +123,13 @@ struct name {
     char text[TRN_MAX_BLOB_NAME + 1];
 };
 
-/* The parts in a parcel as blobs; names are copied into `names`. Both sides are this program. */
-static uint32_t unpack(const struct parcel *parcel, uint32_t worker, struct trn_blob *out,
+/* The parts of a worker's packed state as blobs; names are copied into `names`. The bytes are
+ * trusted: the same program packed them. */
+static uint32_t unpack(const struct states *states, uint32_t worker, struct trn_blob *out,
                        struct name *names)
 {
-    const uint8_t *at = parcel->bytes[worker];
-    const uint8_t *const end = at + parcel->len[worker];
+    const uint8_t *at = states->bytes[worker];
+    const uint8_t *const end = at + states->len[worker];
     uint32_t count = 0;
     while (at < end) {
         const uint32_t name_len = trn_get_u32(at + 4);
@@ -144,7 +146,7 @@ static uint32_t unpack(const struct parcel *parcel, uint32_t worker, struct trn_
     return count;
 }
 
-static terse_status write_file(struct trn_worker *worker, const struct parcel *parcel)
+static terse_status write_file(struct trn_worker *worker, const struct states *states)
 {
     const char *const folder = worker->run->settings->out;
     const uint32_t most = worker->run->workers * MAX_PARTS;
@@ -155,7 +157,7 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
     terse_status status =
         blobs && names ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
-        count += unpack(parcel, r, blobs + count, names + count);
+        count += unpack(states, r, blobs + count, names + count);
     if (status == TERSE_OK)
         status = trn_checkpoint_write(folder, worker->step, settings, blobs, count, &worker->fault);
     if (status == TERSE_OK) {
@@ -169,62 +171,62 @@ static terse_status write_file(struct trn_worker *worker, const struct parcel *p
     return status;
 }
 
-/* A file that could not be written is everybody's failure: they would train on for nothing. */
+/* A file that could not be written ends the training on all ranks: further steps would be lost. */
 static terse_status agree(struct trn_worker *worker, terse_status mine)
 {
     int64_t status = mine;
     terse_fault fault = worker->fault;
-    const terse_status told =
+    const terse_status shared =
         terse_group_broadcast(worker->group, 0, &status, sizeof status, &worker->fault);
-    if (told != TERSE_OK || status == TERSE_OK)
-        return told;
+    if (shared != TERSE_OK || status == TERSE_OK)
+        return shared;
     if (mine != TERSE_OK) {
         worker->fault = fault;
         return mine;
     }
-    return com_fail(&worker->fault, (terse_status)status, "rank 0 could not write its checkpoint");
+    return com_fail(&worker->fault, (terse_status)status, "rank 0 could not write the checkpoint");
 }
 
-terse_status trn_worker_keep(struct trn_worker *worker)
+terse_status trn_worker_save(struct trn_worker *worker)
 {
     struct trn_blob part[MAX_PARTS];
-    struct parcel parcel = {.mine = NULL};
+    struct states states = {.mine = NULL};
     uint64_t before = 0;
     uint64_t after = 0;
     if (!worker->run->settings->out)
         return TERSE_OK;
-    if (trn_worker_is_broken(worker)) /* such a checkpoint would not be a good one */
+    if (trn_worker_is_broken(worker)) /* a checkpoint of such weights would be of no use */
         return TERSE_NOT_FINITE;
     terse_group_traffic(worker->group, &before, &(uint64_t){0});
     const size_t count = parts_of(worker, part);
-    parcel.len[worker->rank] = packed_len(worker, part, count);
-    parcel.mine = malloc(parcel.len[worker->rank] + 1);
-    if (!parcel.mine)
+    states.len[worker->rank] = packed_len(worker, part, count);
+    states.mine = malloc(states.len[worker->rank] + 1);
+    if (!states.mine)
         return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    pack(worker, part, count, parcel.mine);
-    terse_status status = send_parcels(worker, &parcel);
+    pack(worker, part, count, states.mine);
+    terse_status status = send_states(worker, &states);
     if (status == TERSE_OK)
-        status = agree(worker, worker->rank == 0 ? write_file(worker, &parcel) : TERSE_OK);
-    drop(&parcel);
+        status = agree(worker, worker->rank == 0 ? write_file(worker, &states) : TERSE_OK);
+    drop(&states);
     terse_group_traffic(worker->group, &after, &(uint64_t){0});
     worker->result.bytes_other += after - before;
     return status;
 }
 
-/* ---- and back ---- */
+/* ---- restoring ---- */
 
 static terse_status copy_part(struct trn_worker *worker, const struct trn_blob *blob, void *out,
                               uint64_t len)
 {
     if (!blob || blob->len != len)
         return com_fail(&worker->fault, TERSE_MISMATCH,
-                        "the checkpoint is of another training: a part of it is missing or of "
-                        "another length");
+                        "the checkpoint is of another training: a part is missing or has another "
+                        "length");
     memcpy(out, blob->bytes, len);
     return TERSE_OK;
 }
 
-/* Adds what the old workers `from`, `from + by`, ... had. */
+/* Adds the parts of the old workers `from`, `from + by`, ... */
 static terse_status add_parts(struct trn_worker *worker, const char *name, uint32_t from,
                               uint32_t by, float *out, uint64_t len)
 {
@@ -243,7 +245,7 @@ static terse_status add_parts(struct trn_worker *worker, const char *name, uint3
     }
 }
 
-/* A part of the method's state for this worker, of as many workers as there were or others. */
+/* Restores a part of the method's state; the number of workers may have changed. */
 static terse_status restore_part(struct trn_worker *worker, const terse_state *state,
                                  uint32_t old_workers)
 {
@@ -261,11 +263,11 @@ static terse_status restore_part(struct trn_worker *worker, const terse_state *s
     case TERSE_STATE_OWN:
         return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, rank % old_workers),
                          state->bytes, state->len);
-    default: return TERSE_OK; /* a hint: the next step does without */
+    default: return TERSE_OK; /* a hint: the next step works without it */
     }
 }
 
-static double memory_sum(const struct trn_checkpoint *checkpoint)
+static double residual_sum(const struct trn_checkpoint *checkpoint)
 {
     double sum = 0;
     for (uint32_t i = 0; i < trn_checkpoint_count(checkpoint); i++) {
@@ -277,15 +279,15 @@ static double memory_sum(const struct trn_checkpoint *checkpoint)
     return sum;
 }
 
-static void tell_of_workers(const struct trn_worker *worker, uint32_t old_workers)
+static void note_workers(const struct trn_worker *worker, uint32_t old_workers)
 {
     char text[200];
     if (worker->rank != 0 || !worker->run->watch->note || old_workers == worker->run->workers)
         return;
     (void)snprintf(text, sizeof text,
-                   "resumed by %u workers instead of %u: memories are shared out anew, their sum "
+                   "resumed with %u workers instead of %u: residuals are redistributed, their sum "
                    "stays %.9g",
-                   worker->run->workers, old_workers, memory_sum(worker->run->checkpoint));
+                   worker->run->workers, old_workers, residual_sum(worker->run->checkpoint));
     worker->run->watch->note(worker->run->watch->context, text);
 }
 
@@ -298,7 +300,8 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     float *const statistics = trn_net_statistics(worker->net, &count);
     (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
     if (old_workers == 0)
-        return com_fail(&worker->fault, TERSE_MISMATCH, "the checkpoint does not tell its workers");
+        return com_fail(&worker->fault, TERSE_MISMATCH,
+                        "the checkpoint lacks the number of workers");
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
     for (uint32_t i = 0;
@@ -315,8 +318,8 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)com_json_get_real(kept, "seconds", &worker->result.seconds);
     (void)com_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
     (void)com_json_get_u64(kept, "dense_bytes", &worker->result.dense_bytes);
-    worker->step = trn_checkpoint_step(checkpoint); /* the method's own count leaves out skips */
+    worker->step = trn_checkpoint_step(checkpoint); /* the method does not count skipped steps */
     worker->result.steps = worker->step;
-    tell_of_workers(worker, (uint32_t)old_workers);
+    note_workers(worker, (uint32_t)old_workers);
     return status;
 }

@@ -1,11 +1,11 @@
-#include "say.h"
+#include "message.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-int say_error(int code, const char *format, ...)
+int msg_error(int code, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -16,7 +16,7 @@ int say_error(int code, const char *format, ...)
     return code;
 }
 
-int say_usage(const char *command, const char *format, ...)
+int msg_usage(const char *command, const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -27,7 +27,7 @@ int say_usage(const char *command, const char *format, ...)
     return CLI_USAGE;
 }
 
-void say_note(const char *format, ...)
+void msg_note(const char *format, ...)
 {
     va_list values;
     va_start(values, format);
@@ -36,7 +36,7 @@ void say_note(const char *format, ...)
     va_end(values);
 }
 
-int say_json(com_json *value)
+int msg_json(com_json *value)
 {
     char *text = NULL;
     terse_fault fault = {0};
@@ -45,7 +45,7 @@ int say_json(com_json *value)
     if (status == TERSE_OK)
         puts(text);
     free(text);
-    return say_failure(status, &fault);
+    return msg_failure(status, &fault);
 }
 
 static int code_of(terse_status status)
@@ -57,18 +57,18 @@ static int code_of(terse_status status)
     }
 }
 
-int say_status(const char *subject, terse_status status, const terse_fault *fault)
+int msg_status(const char *subject, terse_status status, const terse_fault *fault)
 {
     if (!fault || fault->text[0] == '\0')
-        return say_error(code_of(status), "%s: %s", subject, terse_status_text(status));
-    return say_error(code_of(status), "%s: offset %llu: %s", subject,
+        return msg_error(code_of(status), "%s: %s", subject, terse_status_text(status));
+    return msg_error(code_of(status), "%s: offset %llu: %s", subject,
                      (unsigned long long)fault->offset, fault->text);
 }
 
-int say_failure(terse_status status, const terse_fault *fault)
+int msg_failure(terse_status status, const terse_fault *fault)
 {
     const int code = status == COM_BAD_DISK ? CLI_MACHINE : code_of(status);
-    return status == TERSE_OK ? CLI_OK : say_error(code, "%s", fault->text);
+    return status == TERSE_OK ? CLI_OK : msg_error(code, "%s", fault->text);
 }
 
 static int has_colour(FILE *stream)
@@ -79,12 +79,12 @@ static int has_colour(FILE *stream)
            isatty(fileno(stream));
 }
 
-const char *say_bold(FILE *stream)
+const char *msg_bold(FILE *stream)
 {
     return has_colour(stream) ? "\033[1m" : "";
 }
 
-const char *say_plain(FILE *stream)
+const char *msg_plain(FILE *stream)
 {
     return has_colour(stream) ? "\033[0m" : "";
 }
