@@ -29,7 +29,7 @@ extern const struct method_limit method_limits[];
 extern const size_t method_limit_count;
 
 /* Of a complete spec. NULL, with the reason, where an option makes other passes of it. */
-const struct method_limit *method_limit_of(const char *complete, const char **why);
+const struct method_limit *method_limit_of(const char *spec, const char **why);
 
 /* Buffers for the largest size of a run, made once. */
 struct method_buffers {
