@@ -65,40 +65,48 @@ const size_t method_limit_count = sizeof method_limits / sizeof method_limits[0]
  */
 static const char *const deciding[] = {"momentum", "beta", "wd", "clip", "warmup", "min"};
 
-static const char *changed_option(const char *complete, int index, uint32_t option_count)
+static const char *changed_option(const char *spec, int index)
 {
-    for (uint32_t i = 0; i < option_count; i++) {
-        terse_option option;
-        if (terse_method_option((uint32_t)index, i, &option) != TERSE_OK)
-            continue;
-        double value = method_spec_value(complete, option.name, 0);
+    terse_option option;
+    for (uint32_t i = 0; terse_method_option((uint32_t)index, i, &option) == TERSE_OK; i++) {
+        double value = method_option(spec, option.name, 0);
         for (size_t j = 0; j < sizeof deciding / sizeof deciding[0]; j++) {
             int initially_zero = strcmp(option.initial, "0") == 0;
             if (strcmp(option.name, deciding[j]) == 0 && (value == 0) != initially_zero)
                 return deciding[j];
         }
     }
-    return method_spec_value(complete, "every", 1) > 1 ? "every" : NULL;
+    return method_option(spec, "every", 1) > 1 ? "every" : NULL;
 }
 
-const struct method_limit *method_limit_of(const char *complete, const char **why)
+static int names_a_stage(const char *spec)
+{
+    terse_method_entry entry;
+    for (uint32_t i = 0; terse_method_entry_at(spec, i, &entry, NULL) == TERSE_OK; i++)
+        if (entry.is_stage)
+            return 1;
+    return 0;
+}
+
+const struct method_limit *method_limit_of(const char *spec, const char **why)
 {
     static char reason[96];
     terse_method_about about;
-    int index = method_index(complete, &about);
-    *why = "the table of limits has no row for this method";
+    terse_method_description chosen = {.size = sizeof chosen};
+    *why = "the table of limits does not know this method";
+    if (terse_method_describe(spec, &chosen, NULL) != TERSE_OK)
+        return NULL;
+    int index = method_index(chosen.name, &about);
     if (index < 0)
         return NULL;
-    const char *changed = changed_option(complete, index, about.option_count);
-    if (changed || strstr(complete, ":combine=") || strstr(complete, ":feedback=") ||
-        strstr(complete, ":plain=")) {
-        snprintf(reason, sizeof reason,
-                 "with %s it makes other passes than the table of limits has",
+    const char *changed = changed_option(spec, index);
+    if (changed || names_a_stage(spec)) {
+        snprintf(reason, sizeof reason, "%s makes other passes of it than the table of limits has",
                  changed ? changed : "another stage");
         *why = reason;
         return NULL;
     }
-    int quantized = method_spec_value(complete, "kx", 0) > 0;
+    int quantized = chosen.owner == TERSE_OWNER_WEIGHTS;
     for (size_t i = 0; i < method_limit_count; i++) {
         const struct method_limit *limit = &method_limits[i];
         if (strcmp(limit->method, about.name) == 0 &&

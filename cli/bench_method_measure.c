@@ -110,8 +110,8 @@ static terse_status repeat_all(struct stage *s, terse_fault *fault)
 static terse_status choose_touched(struct stage *s, const char *complete)
 {
     double count = (double)s->job->count;
-    double share = s->limit->block ? 1 / method_spec_value(complete, "ratio", 1)
-                                   : method_spec_value(complete, "keep", 0);
+    double share = s->limit->block ? 1 / method_option(complete, "ratio", 1)
+                                   : method_option(complete, "keep", 0);
     if (!s->limit->block && !s->limit->touched)
         return TERSE_OK;
     s->touched_count = (size_t)fmax(1, floor(share * count));
@@ -169,7 +169,7 @@ static void fill_row(struct stage *s, struct method_row *row)
     memcpy(row->stage_seconds, s->stage_seconds, sizeof row->stage_seconds);
     double transfer = time[WRITE].best + time[READ].best; /* a vector written and read */
     double payload = row->payload_bits / 32;
-    double back = (method_spec_value(complete, "kx", 0) + 2) / 32;
+    double back = (method_option(complete, "kx", 0) + 2) / 32;
     double block = (double)s->touched_count / (double)s->job->count;
     row->limit_seconds = limit->reads * time[READ].best + limit->writes * time[WRITE].best +
                          limit->updates * time[UPDATE].best +

@@ -55,7 +55,7 @@ static const struct method_row *row_beside(const struct report *report, const ch
 {
     for (size_t i = 0; i < report->row_count; i++) {
         const struct method_row *row = &report->rows[i];
-        if (strcmp(row->job.spec, name) == 0 && row->job.count == like->job.count &&
+        if (strcmp(row->name, name) == 0 && row->job.count == like->job.count &&
             row->job.threads == like->job.threads &&
             strcmp(row->job.kernels, like->job.kernels) == 0)
             return row;
@@ -68,10 +68,10 @@ static void print_legend(const struct report *report)
     for (size_t i = 0; i < report->row_count; i++) {
         const struct method_row *row = &report->rows[i];
         const struct method_row *plain = row_beside(report, "topk", row);
-        if (strcmp(row->job.spec, "regtopk") == 0 && plain) {
-            printf("\nregtopk takes %.3f times the step of topk (%s, %u threads, %s floats).\n",
-                   row->step.best / plain->step.best, row->job.kernels, row->job.threads,
-                   com_show_count(row->job.count).text);
+        if (strcmp(row->name, "regtopk") == 0 && plain) {
+            printf("\n%s takes %.3f times the step of %s (%s, %u threads, %s floats).\n",
+                   row->job.spec, row->step.best / plain->step.best, plain->job.spec,
+                   row->job.kernels, row->job.threads, com_show_count(row->job.count).text);
         }
     }
     fputs("\nstep: one step of one worker, all of it. limit: the memory passes of its stages,\n"

@@ -31,7 +31,7 @@ const struct command cmd_methods = {
     .run = run,
 };
 
-enum { LONGEST_SPEC = 4096, SAMPLES = 4 };
+enum { SAMPLES = 4 };
 
 static const uint32_t workers_of_one[SAMPLES] = {2, 4, 8, 16};
 static const uint32_t workers_of_all[] = {2, 8};
@@ -40,8 +40,7 @@ static const uint32_t workers_of_all[] = {2, 8};
 struct shown {
     terse_method_about about; /* zero where it is composed */
     int index;                /* in terse_method_list; -1: composed */
-    char complete[LONGEST_SPEC];
-    char chosen[LONGEST_SPEC];
+    terse_method_description chosen;
     struct method_bytes bytes[SAMPLES];
     size_t bytes_count;
 };
@@ -51,14 +50,13 @@ static double compression_ratio(const struct method_bytes *bytes)
     return bytes->dense / bytes->sent;
 }
 
-/* Prints what is wrong, and points at it. The offsets of a composed method's codec count from the
- * start of the codec, so that they cannot be shown in the spec. */
-static int refuse(const char *spec, int composed, terse_status status, const terse_fault *fault)
+/* Says what is wrong, and points at it. */
+static int refuse(const char *spec, terse_status status, const terse_fault *fault)
 {
     char subject[256];
     snprintf(subject, sizeof subject, "method '%s'", spec);
     int code = msg_status(subject, status, fault);
-    if (status == TERSE_BAD_SPEC && !composed && fault->offset > 0 && fault->offset < strlen(spec))
+    if (status == TERSE_BAD_SPEC && fault->offset > 0 && fault->offset < strlen(spec))
         msg_note("  %s\n  %*s^", spec, (int)fault->offset, "");
     return code;
 }
@@ -68,14 +66,18 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
                    size_t samples, struct shown *out)
 {
     terse_fault fault = {0};
-    *out = (struct shown){.bytes_count = samples};
-    out->index = method_index(spec, &out->about);
-    terse_status status = method_sample_settle(sample, spec, out->complete, out->chosen,
-                                               sizeof out->complete, &fault);
+    *out = (struct shown){.bytes_count = samples, .chosen.size = sizeof out->chosen};
+    terse_status status = terse_method_describe(spec, &out->chosen, &fault);
+    if (status == TERSE_OK)
+        out->index = method_index(out->chosen.name, &out->about);
     for (size_t i = 0; i < samples && status == TERSE_OK; i++)
-        status = method_bytes_count(sample, out->complete, workers[i], &out->bytes[i], &fault);
-    int composed = spec[strcspn(spec, ":=,")] == '=';
-    return status == TERSE_OK ? CLI_OK : refuse(spec, composed, status, &fault);
+        status = method_bytes_count(sample, spec, workers[i], &out->bytes[i], &fault);
+    return status == TERSE_OK ? CLI_OK : refuse(spec, status, &fault);
+}
+
+static const char *summary_of(const struct shown *shown)
+{
+    return shown->index < 0 ? "one's own, of stages" : shown->about.summary;
 }
 
 /* ---- as JSON ---- */
@@ -111,17 +113,44 @@ static com_json *bytes_json(const struct shown *shown)
     return list;
 }
 
-static void put_about(com_json *object, const terse_method_about *about)
+static const char *const owner_names[] = {
+    [TERSE_OWNER_NONE] = "none",
+    [TERSE_OWNER_RESIDUAL] = "residual",
+    [TERSE_OWNER_WEIGHTS] = "weights",
+};
+
+static com_json *stages_json(const terse_method_description *chosen)
 {
     com_json *stages = com_json_object();
-    com_json_put_text(stages, "point", about->point);
-    com_json_put_text(stages, "direction", about->direction);
-    com_json_put_text(stages, "feedback", about->feedback);
-    com_json_put_text(stages, "codec", about->codec);
-    com_json_put_text(stages, "combine", about->combine);
-    com_json_put_text(stages, "update", about->update);
-    com_json_put_text(object, "summary", about->summary);
-    com_json_put(object, "stages", stages);
+    com_json_put_text(stages, "point", chosen->point);
+    com_json_put_text(stages, "direction", chosen->direction);
+    com_json_put_text(stages, "feedback", chosen->feedback);
+    com_json_put_text(stages, "unit", chosen->unit);
+    com_json_put_text(stages, "codec", chosen->codec);
+    com_json_put_text(stages, "combine", chosen->combine);
+    com_json_put_text(stages, "owner", owner_names[chosen->owner]);
+    com_json_put_text(stages, "back", chosen->back);
+    com_json_put_text(stages, "update", chosen->update);
+    return stages;
+}
+
+static com_json *facts_json(const terse_method_description *chosen)
+{
+    com_json *facts = com_json_object();
+    com_json_put_u64(facts, "passes", chosen->passes);
+    com_json_put_flag(facts, "dynamic_bits", (int)chosen->dynamic_bits);
+    com_json_put_flag(facts, "votes", (int)chosen->votes);
+    com_json_put_flag(facts, "has_gradient", (int)chosen->has_gradient);
+    com_json_put_flag(facts, "has_eval_weights", (int)chosen->has_eval_weights);
+    com_json_put_flag(facts, "has_plain", (int)chosen->has_plain);
+    com_json_put_flag(facts, "has_buckets", (int)chosen->has_buckets);
+    com_json_put_flag(facts, "needs_steps", (int)chosen->needs_steps);
+    com_json_put_u64(facts, "local_steps", chosen->local_steps);
+    return facts;
+}
+
+static void put_about(com_json *object, const terse_method_about *about)
+{
     com_json_put_text(object, "formula", about->formula);
     com_json_put_text(object, "bytes", about->bytes);
     com_json_put_text(object, "citation", about->citation);
@@ -131,13 +160,15 @@ static void put_about(com_json *object, const terse_method_about *about)
 static com_json *to_json(const struct shown *shown)
 {
     com_json *object = com_json_object();
-    com_json_put_text(object, "name", shown->index < 0 ? "composed" : shown->about.name);
+    com_json_put_text(object, "name", shown->chosen.name);
+    com_json_put_text(object, "summary", summary_of(shown));
+    com_json_put(object, "stages", stages_json(&shown->chosen));
+    com_json_put(object, "facts", facts_json(&shown->chosen));
     if (shown->index >= 0) {
         put_about(object, &shown->about);
         com_json_put(object, "options", options_json(shown));
     }
-    com_json_put_text(object, "spec", shown->complete);
-    com_json_put_text(object, "exchange", shown->chosen);
+    com_json_put_text(object, "spec", shown->chosen.spec);
     com_json_put(object, "measured", bytes_json(shown));
     return object;
 }
@@ -208,21 +239,44 @@ static int print_bytes(const struct shown *shown)
     int code = table_print(table, 2);
     printf("  Bytes per worker in one exchange, counted: d = %d x %d, all headers included.\n",
            METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
-    double every = method_spec_value(shown->complete, "every", 1);
-    if (every > 1)
-        printf("  Exchanges happen every %.0f steps.\n", every);
+    if (shown->chosen.local_steps > 1)
+        printf("  Exchanges happen every %u steps.\n", shown->chosen.local_steps);
     return code;
 }
 
-static void print_stages(const terse_method_about *about)
+static const char *feedback_text(const terse_method_description *chosen)
 {
-    print_text("point", about->point);
-    print_text("direction", about->direction);
-    print_wrapped("feedback", about->feedback);
-    print_text("codec", about->codec);
-    print_text("combine", about->combine);
-    print_text("update", about->update);
+    if (strcmp(chosen->feedback, "residual") != 0)
+        return chosen->feedback;
+    return strcmp(chosen->unit, "weights") == 0
+               ? "residual, in units of weights: lr is inside, so a change of lr needs nothing"
+               : "residual, in units of gradients: lr is outside, so a change of lr or of the loss "
+                 "scale also changes what is remembered";
+}
+
+static void print_stages(const terse_method_description *chosen)
+{
+    static const char *const owners[] = {
+        [TERSE_OWNER_NONE] = "",
+        [TERSE_OWNER_RESIDUAL] = "; owners keep a residual of what they send back",
+        [TERSE_OWNER_WEIGHTS] = "; owners update the weights and send them back",
+    };
+    char text[3 * TERSE_MAX_CODEC_SPEC];
+    print_text("point", chosen->point);
+    print_text("direction", chosen->direction);
+    print_wrapped("feedback", feedback_text(chosen));
+    snprintf(text, sizeof text, "%s%s%s%s%s", chosen->codec, chosen->back[0] ? " up, " : "",
+             chosen->back, chosen->back[0] ? " down" : "",
+             chosen->dynamic_bits ? "; bits chosen in every step" : "");
+    print_text("codec", text);
+    snprintf(text, sizeof text, "%s%s", chosen->combine, owners[chosen->owner]);
+    print_text("combine", text);
+    print_text("update", chosen->update);
     putchar('\n');
+}
+
+static void print_about(const terse_method_about *about)
+{
     print_text("formula", about->formula);
     print_text("bytes", about->bytes);
     print_wrapped("paper", about->citation);
@@ -232,13 +286,12 @@ static void print_stages(const terse_method_about *about)
 
 static int print_text_of(const struct shown *shown)
 {
-    const char *name = shown->index < 0 ? "composed" : shown->about.name;
-    printf("%s%s%s: %s\n\n", msg_bold(stdout), name, msg_plain(stdout),
-           shown->index < 0 ? "composed of stages" : shown->about.summary);
+    printf("%s%s%s: %s\n\n", msg_bold(stdout), shown->chosen.name, msg_plain(stdout),
+           summary_of(shown));
+    print_stages(&shown->chosen);
     if (shown->index >= 0)
-        print_stages(&shown->about);
-    print_text("complete spec", shown->complete);
-    print_text("exchange", shown->chosen);
+        print_about(&shown->about);
+    print_text("complete spec", shown->chosen.spec);
     putchar('\n');
     int code = print_bytes(shown);
     if (shown->index >= 0 && code == CLI_OK) {
@@ -263,12 +316,11 @@ static int print_one(const struct method_sample *sample, const char *spec, int a
 
 static void table_row(struct table *table, const struct shown *shown)
 {
-    /* the default codec and combine; the alternatives are on the method's own page */
-    int codec = (int)strcspn(shown->about.codec, " ,");
-    int combine = (int)strcspn(shown->about.combine, " ,;(");
-    table_cell(table, "%s", shown->about.name);
-    table_cell(table, "%.*s", codec, shown->about.codec);
-    table_cell(table, "%.*s", combine, shown->about.combine);
+    terse_codec_about codec = {.name = ""};
+    (void)!terse_codec_check(shown->chosen.codec, &codec, NULL);
+    table_cell(table, "%s", shown->chosen.name);
+    table_cell(table, "%s", codec.name);
+    table_cell(table, "%s", shown->chosen.combine);
     table_cell(table, "%.3g", compression_ratio(&shown->bytes[0]));
     table_cell(table, "%.3g", compression_ratio(&shown->bytes[1]));
     table_cell(table, "%s", shown->about.summary);

@@ -71,8 +71,8 @@ static int train(struct train_request *request)
     terse_fault fault = {.rank = -1};
     char note[1200];
     const int is_root = !request->settings.group || terse_group_rank(request->settings.group) == 0;
-    train_request_method(request, request->settings.method, note, sizeof note);
-    terse_status status = terse_method_check(request->settings.method, &fault);
+    terse_status status =
+        train_request_method(request, request->settings.method, note, sizeof note, &fault);
     if (status != TERSE_OK)
         return msg_status(request->settings.method, status, &fault);
     if (!is_root) {

@@ -40,9 +40,8 @@ static int check_method(const struct train_request *request, const char *method)
     struct train_request copy = *request;
     char note[1200];
     terse_fault fault = {.rank = -1};
-    train_request_method(&copy, method, note, sizeof note);
-    const terse_status status = terse_method_check(copy.settings.method, &fault);
-    return status == TERSE_OK ? CLI_OK : msg_status(copy.settings.method, status, &fault);
+    const terse_status status = train_request_method(&copy, method, note, sizeof note, &fault);
+    return status == TERSE_OK ? CLI_OK : msg_status(method, status, &fault);
 }
 
 int members_make(const struct train_request *request, struct member **out, size_t *methods)
@@ -141,9 +140,9 @@ static int is_another(const struct train_request *request, const struct member *
     com_json *kept = NULL;
     char *const path = com_path_join(member->folder, "run.json");
     const struct com_option *differs = NULL;
-    train_request_method(&one, member->method, note, sizeof note);
+    const terse_status status = train_request_method(&one, member->method, note, sizeof note, NULL);
     one.settings.seed = member->seed;
-    if (path && com_json_read(path, &kept, NULL) == TERSE_OK)
+    if (status == TERSE_OK && path && com_json_read(path, &kept, NULL) == TERSE_OK)
         differs = trn_options_differ(&one.settings, kept, TRN_SHARED, how, sizeof how);
     if (differs)
         (void)msg_error(CLI_REFUSED,
@@ -178,14 +177,15 @@ static int train(const struct train_request *request, struct member *member, int
     terse_fault fault = {.rank = -1};
     char note[1200];
     char title[600];
-    train_request_method(&one, member->method, note, sizeof note);
+    terse_status status = train_request_method(&one, member->method, note, sizeof note, &fault);
     one.settings.seed = member->seed;
     one.settings.out = member->folder;
     one.settings.target = 0; /* the target is a column of the table and ends nothing */
     one.settings.resume = resume ? member->folder : NULL;
     (void)snprintf(title, sizeof title, "%s: ", member->method);
     progress_title(progress, title);
-    const terse_status status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
+    if (status == TERSE_OK)
+        status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
     progress_title(progress, "");
     if (status == TERSE_NOT_FINITE) { /* a result too; the others continue */
         (void)train_result_failure(&one, member->method, status, &fault);

@@ -29,25 +29,15 @@ static double bits(const struct finding *found)
 }
 
 /* The payload bytes of one tensor where they depend on its shape alone, else 0. */
-static size_t section_len(const struct finding *found, const terse_tensor *tensor)
+static size_t section_len(const struct finding *found, uint32_t tensor)
 {
     terse_codec_about about;
     if (!found->codec)
         return 0;
     terse_codec_describe(found->codec, &about);
-    terse_layout *layout;
-    if (!(about.traits & TERSE_CODEC_FIXED_LEN) || terse_layout_create(&layout) != TERSE_OK)
-        return 0;
-    terse_codec *codec;
-    size_t len = 0;
-    if (terse_layout_add(layout, "", tensor->ndim, tensor->dims) == TERSE_OK &&
-        terse_codec_open(found->frame.codec, found->frame.option_bytes, layout, NULL, &codec,
-                         NULL) == TERSE_OK) {
-        len = terse_codec_payload_bound(codec, found->frame.pass);
-        terse_codec_destroy(codec);
-    }
-    terse_layout_destroy(layout);
-    return len;
+    return about.traits & TERSE_CODEC_FIXED_LEN
+               ? terse_codec_section_bound(found->codec, found->frame.pass, tensor)
+               : 0;
 }
 
 static void shape_text(const terse_tensor *tensor, char *out, size_t cap)
@@ -73,7 +63,7 @@ static int print_tensors(const struct finding *found)
          i++) {
         char shape[192];
         shape_text(&tensor, shape, sizeof shape);
-        size_t len = section_len(found, &tensor);
+        size_t len = section_len(found, i);
         table_cell(table, "%u", i);
         table_cell(table, "%s", tensor.name[0] == '\0' ? "(no name)" : tensor.name);
         table_cell(table, "%s", shape);
@@ -123,7 +113,7 @@ static com_json *tensors_json(const struct finding *found)
         com_json_put(object, "shape", shape);
         com_json_put_u64(object, "count", tensor.count);
         com_json_put_u64(object, "offset", tensor.offset);
-        size_t len = section_len(found, &tensor);
+        size_t len = section_len(found, i);
         if (len > 0)
             com_json_put_u64(object, "payload_bytes", len);
         com_json_append(list, object);

@@ -12,8 +12,7 @@ enum {
     SAMPLE_COUNT = METHOD_SAMPLE_ROWS * METHOD_SAMPLE_COLS,
     SEED = 1,
     SHIFT = 16,   /* floats from one worker's gradient to the next: a cache line */
-    STEPS = 1000, /* length of the training, for bit budgets */
-    LONGEST_SPEC = 4096,
+    STEPS = 1000, /* of the whole training, for rules that share bits out over it */
 };
 
 int method_sample_create(struct method_sample *sample)
@@ -40,66 +39,22 @@ void method_sample_destroy(struct method_sample *sample)
     *sample = (struct method_sample){0};
 }
 
-int method_index(const char *spec, terse_method_about *about)
+int method_index(const char *name, terse_method_about *about)
 {
-    size_t len = strcspn(spec, ":=,");
-    if (spec[len] == '=')
-        return -1;
     for (uint32_t i = 0; terse_method_list(i, about) == TERSE_OK; i++)
-        if (strlen(about->name) == len && strncmp(about->name, spec, len) == 0)
+        if (strcmp(about->name, name) == 0)
             return (int)i;
     return -1;
 }
 
-/* Where the value of `key` begins, or NULL. */
-static const char *find_value(const char *complete, const char *key)
+double method_option(const char *spec, const char *name, double otherwise)
 {
-    size_t len = strlen(key);
-    for (const char *at = complete; (at = strstr(at, key)); at += len)
-        if (at > complete && strchr(":,", at[-1]) && at[len] == '=')
-            return at + len + 1;
-    return NULL;
-}
-
-double method_spec_value(const char *complete, const char *key, double otherwise)
-{
-    const char *value = find_value(complete, key);
-    return !value ? otherwise : strtod(value, NULL);
-}
-
-/* Replaces the value of `key` where the spec has one; the new one is not longer. */
-static void set_value(char *complete, const char *key, char digit)
-{
-    const char *found = find_value(complete, key);
-    if (found) {
-        char *value = complete + (found - complete);
-        size_t len = strcspn(value, ",");
-        value[0] = digit;
-        memmove(value + 1, value + len, strlen(value + len) + 1);
-    }
+    terse_method_entry entry;
+    return terse_method_entry_of(spec, name, &entry, NULL) == TERSE_OK ? entry.number : otherwise;
 }
 
 static const terse_method_options options = {
     .size = sizeof options, .seed = SEED, .steps = STEPS, .skip_finite_check = 1};
-
-terse_status method_sample_settle(const struct method_sample *sample, const char *spec,
-                                  char *complete, char *chosen, size_t cap, terse_fault *fault)
-{
-    terse_method *method;
-    float *weights = machine_floats(SAMPLE_COUNT);
-    if (!weights)
-        return TERSE_NO_MEMORY;
-    memcpy(weights, sample->start, SAMPLE_COUNT * sizeof *weights);
-    terse_status status =
-        terse_method_create_all(spec, 1, sample->layout, &weights, &options, &method, fault);
-    if (status == TERSE_OK) {
-        snprintf(complete, cap, "%s", terse_method_spec(method));
-        snprintf(chosen, cap, "%s", terse_method_settings(method));
-        terse_method_destroy(method);
-    }
-    free(weights);
-    return status;
-}
 
 static terse_status step_once(const struct method_sample *sample, const char *spec, float *all,
                               struct method_bytes *out, terse_fault *fault)
@@ -129,18 +84,18 @@ static terse_status step_once(const struct method_sample *sample, const char *sp
     return status;
 }
 
-terse_status method_bytes_count(const struct method_sample *sample, const char *complete,
+terse_status method_bytes_count(const struct method_sample *sample, const char *spec,
                                 uint32_t workers, struct method_bytes *out, terse_fault *fault)
 {
-    char spec[LONGEST_SPEC];
+    char exchanging[TERSE_MAX_METHOD_SPEC];
     float *all = machine_floats((uint64_t)workers * SAMPLE_COUNT);
     if (!all)
         return TERSE_NO_MEMORY;
-    snprintf(spec, sizeof spec, "%s", complete);
-    set_value(spec, "every", '1');
-    set_value(spec, "warmup", '0');
     *out = (struct method_bytes){.workers = workers};
-    terse_status status = step_once(sample, spec, all, out, fault);
+    terse_status status =
+        terse_method_spec_with(spec, "every=1,warmup=0", 1, exchanging, sizeof exchanging, fault);
+    if (status == TERSE_OK)
+        status = step_once(sample, exchanging, all, out, fault);
     free(all);
     return status;
 }

@@ -27,18 +27,14 @@ struct method_bytes {
 int method_sample_create(struct method_sample *sample);
 void method_sample_destroy(struct method_sample *sample);
 
-/* A method for the sample; its complete spec and settings are written to buffers of `cap` bytes. */
-terse_status method_sample_settle(const struct method_sample *sample, const char *spec,
-                                  char *complete, char *chosen, size_t cap, terse_fault *fault);
-
-/* The bytes of a complete spec, without local steps and dense warm-up steps: every=1, warmup=0. */
-terse_status method_bytes_count(const struct method_sample *sample, const char *complete,
+/* Local steps and dense steps before the exchange are left out: every=1, warmup=0. */
+terse_status method_bytes_count(const struct method_sample *sample, const char *spec,
                                 uint32_t workers, struct method_bytes *out, terse_fault *fault);
 
-/* The value of `key` in a complete spec, or `otherwise` if there is none. */
-double method_spec_value(const char *complete, const char *key, double otherwise);
+/* The value of an option of the spec's method, or `otherwise` where it has none of that name. */
+double method_option(const char *spec, const char *name, double otherwise);
 
-/* The number of the method that a spec names in terse_method_list, or -1: composed, or unknown. */
-int method_index(const char *spec, terse_method_about *about);
+/* The number of that method in terse_method_list, or -1: composed. */
+int method_index(const char *name, terse_method_about *about);
 
 #endif

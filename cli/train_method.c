@@ -1,4 +1,4 @@
-/* The method's complete spec, from what was typed. */
+/* The method's spec with what training adds to it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,43 +6,13 @@
 
 #include "train_request.h"
 
-static int mentions(const char *spec, const char *key)
-{
-    const size_t len = strlen(key);
-    for (const char *at = strpbrk(spec, ":="); at; at = strpbrk(at + 1, ",:"))
-        if (strncmp(at + 1, key, len) == 0 && at[1 + len] == '=')
-            return 1;
-    return strncmp(spec, key, len) == 0 && spec[len] == '=';
-}
-
-static int has_option(const char *spec, const char *name)
-{
-    const size_t len = strcspn(spec, ":");
-    terse_method_about about;
-    terse_option option;
-    for (uint32_t i = 0; terse_method_list(i, &about) == TERSE_OK; i++) {
-        if (strlen(about.name) != len || strncmp(about.name, spec, len) != 0)
-            continue;
-        for (uint32_t p = 0; terse_method_option(i, p, &option) == TERSE_OK; p++)
-            if (strcmp(option.name, name) == 0)
-                return 1;
-    }
-    return strchr(spec, '=') && strcspn(spec, "=") < strcspn(spec, ":,");
-}
-
-static void add_entry(char *spec, size_t cap, const char *entry)
-{
-    const size_t used = strlen(spec);
-    (void)snprintf(spec + used, cap - used, "%s%s", strpbrk(spec, ":=") ? "," : ":", entry);
-}
-
-/* Learning rates with which the methods train the networks here, where the method's own default is
- * the paper's for another problem: see docs/results.md for how they were chosen. */
-static const char *habit_of(const char *spec)
+/* Options with which the methods train the networks here, where the method's own default is the
+ * paper's for another problem: docs/results.md tells how they were chosen. */
+static const char *habit_of(const char *method)
 {
     static const struct {
         const char *method;
-        const char *entries;
+        const char *options;
     } habits[] = {
         {"dense", "lr=0.02"},
         {"fp16", "lr=0.02"},
@@ -60,40 +30,38 @@ static const char *habit_of(const char *spec)
         {"natural", "lr=0.02,momentum=0.9"},
         {"terngrad", "lr=0.01,momentum=0.9"},
     };
-    const size_t len = strcspn(spec, ":");
     for (size_t i = 0; i < sizeof habits / sizeof habits[0]; i++)
-        if (strlen(habits[i].method) == len && strncmp(habits[i].method, spec, len) == 0)
-            return habits[i].entries;
+        if (strcmp(habits[i].method, method) == 0)
+            return habits[i].options;
     return "";
 }
 
-void train_request_method(struct train_request *request, const char *method, char *note,
-                          size_t note_cap)
+/* Of two options of one name the first counts, and before both the one in the spec. */
+static void add(char *list, size_t cap, const char *options)
 {
-    char *const spec = request->spec;
-    const size_t cap = sizeof request->spec;
-    const char *habit = habit_of(method);
-    char entry[64];
-    (void)snprintf(spec, cap, "%s", method);
-    if (request->settings.lr >= 0 && !mentions(spec, "lr")) {
-        (void)snprintf(entry, sizeof entry, "lr=%.9g", request->settings.lr);
-        add_entry(spec, cap, entry);
-    }
-    while (*habit != '\0') { /* each entry that the spec does not have yet */
-        const size_t len = strcspn(habit, ",");
-        const size_t key = strcspn(habit, "=");
-        (void)snprintf(entry, sizeof entry, "%.*s", (int)key, habit);
-        if (!mentions(spec, entry)) {
-            (void)snprintf(entry, sizeof entry, "%.*s", (int)len, habit);
-            add_entry(spec, cap, entry);
-        }
-        habit += len + (habit[len] == ',');
-    }
-    const int plain = strncmp(spec, "dense", 5) == 0 || strncmp(spec, "adam", 4) == 0;
-    if (!plain && has_option(spec, "min") && !mentions(spec, "min"))
-        add_entry(spec, cap, "min=1024");
+    const size_t used = strlen(list);
+    (void)snprintf(list + used, cap - used, "%s%s", used > 0 && options[0] ? "," : "", options);
+}
+
+terse_status train_request_method(struct train_request *request, const char *method, char *note,
+                                  size_t note_cap, terse_fault *fault)
+{
+    terse_method_description chosen = {.size = sizeof chosen};
+    char options[256] = "";
     note[0] = '\0';
-    if (strcmp(spec, method) != 0)
-        (void)snprintf(note, note_cap, "method %s", spec);
-    request->settings.method = spec;
+    terse_status status = terse_method_describe(method, &chosen, fault);
+    if (status != TERSE_OK)
+        return status;
+    if (request->settings.lr >= 0)
+        (void)snprintf(options, sizeof options, "lr=%.9g", request->settings.lr);
+    add(options, sizeof options, habit_of(chosen.name));
+    if (chosen.has_plain && strcmp(chosen.codec, "f32") != 0)
+        add(options, sizeof options, "min=1024");
+    status = terse_method_spec_with(method, options, 0, request->spec, sizeof request->spec, fault);
+    if (status != TERSE_OK)
+        return status;
+    if (strcmp(request->spec, method) != 0)
+        (void)snprintf(note, note_cap, "method %s", request->spec);
+    request->settings.method = request->spec;
+    return TERSE_OK;
 }

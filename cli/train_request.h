@@ -37,9 +37,9 @@ int train_request_read(int argc, char **argv, int compare, struct train_request 
 int train_request_complete(struct train_request *request);
 void train_request_free(struct train_request *request);
 
-/* The method's complete spec: the one given, --lr, and what training adds. `note` is the spec if
- * something was added, else "". `method` must not be the request's own spec. */
-void train_request_method(struct train_request *request, const char *method, char *note,
-                          size_t note_cap);
+/* The method's spec: what was given, --lr, and what training adds. `note` tells what was added, or
+ * is "". `method` may not be the request's own spec. */
+terse_status train_request_method(struct train_request *request, const char *method, char *note,
+                                  size_t note_cap, terse_fault *fault);
 
 #endif

@@ -240,7 +240,7 @@ static size_t keep_escapes(void *context, struct MHD_Connection *connection, cha
 }
 
 static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *path,
-                              const char *method, const char *version, const char *upload,
+                              const char *verb, const char *version, const char *upload,
                               size_t *upload_len, void **request)
 {
     struct rep_live *live = context;
@@ -248,7 +248,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
     (void)upload;
     (void)upload_len;
     (void)request;
-    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+    if (strcmp(verb, "GET") != 0 && strcmp(verb, "HEAD") != 0)
         return refuse(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD\n");
     if (has_body(connection))
         return refuse(connection, MHD_HTTP_CONTENT_TOO_LARGE, "a request body is not allowed\n");

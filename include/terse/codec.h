@@ -23,7 +23,8 @@
 extern "C" {
 #endif
 
-#define TERSE_OPTION_BYTES 16u /* bytes of a codec's options in a frame */
+#define TERSE_OPTION_BYTES 16u    /* bytes of a codec's options in a frame */
+#define TERSE_MAX_CODEC_SPEC 256u /* bytes of a codec's complete spec, its end included */
 
 typedef struct terse_codec terse_codec;
 
@@ -96,6 +97,10 @@ TERSE_API TERSE_CHECK terse_status terse_codec_open(uint8_t wire_id,
 TERSE_API void terse_codec_destroy(terse_codec *codec); /* NULL is fine */
 
 TERSE_API void terse_codec_describe(const terse_codec *codec, terse_codec_about *out);
+/* The same by spec, without a codec: TERSE_OK, or TERSE_BAD_SPEC with position and reason. `out`
+ * may be NULL. */
+TERSE_API TERSE_CHECK terse_status terse_codec_check(const char *spec, terse_codec_about *out,
+                                                     terse_fault *fault);
 /* The complete spec with every option. The text belongs to the codec. */
 TERSE_API const char *terse_codec_spec(const terse_codec *codec);
 /* The options as the bytes of a frame; equal bytes mean equal options. */
@@ -104,6 +109,9 @@ TERSE_API const terse_layout *terse_codec_layout(const terse_codec *codec);
 
 /* The largest payload length in bytes. For TERSE_CODEC_FIXED_LEN every payload has it. */
 TERSE_API size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t pass);
+/* The same for the section of one tensor of the layout; 0 past the last. */
+TERSE_API size_t terse_codec_section_bound(const terse_codec *codec, uint32_t pass,
+                                           uint32_t tensor);
 
 /* Encodes `in` (terse_layout_count floats). `cap` must be at least the bound.
  * TERSE_NOT_FINITE, TERSE_OUT_OF_RANGE: there is no payload. */

@@ -34,6 +34,9 @@
 extern "C" {
 #endif
 
+#define TERSE_MAX_METHOD_SPEC 2048u /* bytes of a complete spec, its end included */
+#define TERSE_MAX_ENTRY 256u        /* bytes of one value in it, its end included */
+
 typedef struct terse_method terse_method;
 
 /* Zero means the default. */
@@ -73,16 +76,10 @@ typedef struct terse_method_report {
 
 /* ---- the table of methods ---- */
 
-/* One row of the table. All texts are constants. */
+/* A method as the table has it; terse_method_describe tells its stages. All texts are constants. */
 typedef struct terse_method_about {
     const char *name;
     const char *summary;
-    const char *point;
-    const char *direction;
-    const char *feedback; /* and its unit: "residual, in units of weights" */
-    const char *codec;
-    const char *combine;
-    const char *update;
     const char *formula;  /* lines of text */
     const char *bytes;    /* sent per worker per step, as a function of d and K */
     const char *citation; /* the paper */
@@ -95,7 +92,78 @@ TERSE_API TERSE_CHECK terse_status terse_method_list(uint32_t index, terse_metho
 TERSE_API TERSE_CHECK terse_status terse_method_option(uint32_t index, uint32_t option,
                                                        terse_option *out);
 
-/* ---- creation ---- */
+/* ---- what a spec chooses: read without a group or a layout ---- */
+
+/* Reads a spec without making anything: TERSE_OK, or TERSE_BAD_SPEC with offset and reason. */
+TERSE_API TERSE_CHECK terse_status terse_method_check(const char *spec, terse_fault *fault);
+
+typedef enum terse_owner {
+    TERSE_OWNER_NONE,     /* no rank keeps state for the others */
+    TERSE_OWNER_RESIDUAL, /* owners keep the residual of what they send back */
+    TERSE_OWNER_WEIGHTS,  /* owners keep the weights, update them and send them back */
+} terse_owner;
+
+/* What the spec of a method chose at each stage, and what follows from it. Arrays belong to the
+ * struct, pointers are to constants; nothing is to be freed. */
+typedef struct terse_method_description {
+    size_t size;           /* sizeof(terse_method_description), set by the caller */
+    const char *name;      /* of the method; "composed" for one of stages */
+    const char *point;     /* "x", "x - lambda e", or "Q_x(x)" */
+    const char *direction; /* "gradient", "momentum", "average" or "adam" */
+    const char *feedback;  /* "residual" or "none" */
+    const char *unit;      /* of what is encoded, and of the residual: "gradients" or "weights" */
+    const char *combine;   /* as named, or what suits the codec */
+    const char *update;    /* "sgd", "signed", "subtract", "adam" or "replace" */
+    terse_owner owner;
+    uint32_t passes;           /* of the codec: payloads per exchange */
+    uint32_t dynamic_bits;     /* 1: every step chooses the bits of the codec */
+    uint32_t votes;            /* 1: the aggregate is a majority's sign, +1 or -1, not a mean */
+    uint32_t has_gradient;     /* 1: it can be made with options.aggregate_out */
+    uint32_t has_eval_weights; /* as terse_method_has_eval_weights */
+    uint32_t has_plain;        /* 1: some tensors may travel as f32 (min=, plain=) */
+    uint32_t has_buckets;      /* 1: buckets may be posted (terse_method_post) */
+    uint32_t needs_steps;      /* 1: options.steps must not be 0 */
+    uint32_t local_steps;      /* an exchange in every so many steps */
+    uint64_t min;              /* tensors with fewer elements travel as f32 */
+    double lr;                 /* of the spec; a schedule may change it */
+    char codec[TERSE_MAX_CODEC_SPEC]; /* complete spec */
+    char back[TERSE_MAX_CODEC_SPEC];  /* of what owners send back, where that is another; or "" */
+    char spec[TERSE_MAX_METHOD_SPEC]; /* complete: every option written out */
+} terse_method_description;
+
+/* Fails as terse_method_check does. `out` is written only on success, and no further than its size.
+ */
+TERSE_API TERSE_CHECK terse_status terse_method_describe(const char *spec,
+                                                         terse_method_description *out,
+                                                         terse_fault *fault);
+
+/* One entry "name=value" of a complete spec. */
+typedef struct terse_method_entry {
+    const char *name;            /* a constant */
+    char value[TERSE_MAX_ENTRY]; /* as in the complete spec */
+    double number;               /* the value; of a choice its place in the range, from 0 */
+    uint32_t is_given;           /* 1: the spec sets it; 0: it is the method's default */
+    uint32_t is_stage;           /* 1: codec=, combine=, feedback=, ... or plain=, with no number */
+} terse_method_entry;
+
+/* Entry `index` from 0, in the order of the complete spec; TERSE_BAD_ARGUMENT past the last. */
+TERSE_API TERSE_CHECK terse_status terse_method_entry_at(const char *spec, uint32_t index,
+                                                         terse_method_entry *out,
+                                                         terse_fault *fault);
+/* The entry of that name; TERSE_BAD_ARGUMENT if the method has no such option. */
+TERSE_API TERSE_CHECK terse_status terse_method_entry_of(const char *spec, const char *name,
+                                                         terse_method_entry *out,
+                                                         terse_fault *fault);
+
+/* Writes `spec` with more options, "lr=0.02,min=1024". An option that the spec sets stays as it is,
+ * or becomes the new one where `replace` is 1; one that the method does not have is left out.
+ * Defaults are not written. `out` may not be `spec`; TERSE_TOO_SMALL if the result has `cap` bytes
+ * or more. A fault's offset is that in `options` where these are wrong. */
+TERSE_API TERSE_CHECK terse_status terse_method_spec_with(const char *spec, const char *options,
+                                                          int replace, char *out, size_t cap,
+                                                          terse_fault *fault);
+
+/* ---- making one ---- */
 
 /* `weights` (terse_layout_count floats, equal on all workers) belong to the caller, must outlive
  * the method and may be read between steps; every step writes them. The group must outlive the
@@ -116,9 +184,6 @@ TERSE_API TERSE_CHECK terse_status terse_method_create_all(const char *spec, uin
                                                            terse_method **out, terse_fault *fault);
 
 TERSE_API void terse_method_destroy(terse_method *method); /* NULL is fine */
-
-/* Checks a spec and creates nothing: TERSE_OK, or TERSE_BAD_SPEC with offset and reason. */
-TERSE_API TERSE_CHECK terse_status terse_method_check(const char *spec, terse_fault *fault);
 
 /* ---- steps ---- */
 

@@ -90,8 +90,25 @@ class CodecAbout(ctypes.Structure):
 class MethodAbout(ctypes.Structure):
     """terse_method_about"""
     _fields_ = [(name, c_char_p) for name in (
-        "name", "summary", "point", "direction", "feedback", "codec", "combine", "update",
-        "formula", "bytes", "citation", "verified")] + [("option_count", c_uint32)]
+        "name", "summary", "formula", "bytes", "citation", "verified")] + [
+            ("option_count", c_uint32)]
+
+
+class MethodDescription(ctypes.Structure):
+    """terse_method_description"""
+    _fields_ = [("size", c_size_t)] + [(name, c_char_p) for name in (
+        "name", "point", "direction", "feedback", "unit", "combine", "update")] + [
+            ("owner", c_int)] + [(name, c_uint32) for name in (
+                "passes", "dynamic_bits", "votes", "has_gradient", "has_eval_weights", "has_plain",
+                "has_buckets", "needs_steps", "local_steps")] + [
+                    ("min", c_uint64), ("lr", c_double), ("codec", c_char * 256),
+                    ("back", c_char * 256), ("spec", c_char * 2048)]
+
+
+class MethodEntry(ctypes.Structure):
+    """terse_method_entry"""
+    _fields_ = [("name", c_char_p), ("value", c_char * 256), ("number", c_double),
+                ("is_given", c_uint32), ("is_stage", c_uint32)]
 
 
 class MethodOptions(ctypes.Structure):
@@ -161,9 +178,11 @@ _FUNCTIONS = {
     "codec_list": (c_int, (c_uint32, ctypes.POINTER(CodecAbout))),
     "codec_create": (c_int, (c_char_p, c_void_p, c_void_p, _P, _FAULT)),
     "codec_destroy": (None, (c_void_p,)),
+    "codec_check": (c_int, (c_char_p, ctypes.POINTER(CodecAbout), _FAULT)),
     "codec_describe": (None, (c_void_p, ctypes.POINTER(CodecAbout))),
     "codec_spec": (c_char_p, (c_void_p,)),
     "codec_payload_bound": (c_size_t, (c_void_p, c_uint32)),
+    "codec_section_bound": (c_size_t, (c_void_p, c_uint32, c_uint32)),
     "codec_encode": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_void_p,
                              c_size_t, ctypes.POINTER(c_size_t))),
     "codec_decode_add": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_size_t,
@@ -182,6 +201,9 @@ _FUNCTIONS = {
     "group_destroy": (None, (c_void_p,)),
     "method_list": (c_int, (c_uint32, ctypes.POINTER(MethodAbout))),
     "method_check": (c_int, (c_char_p, _FAULT)),
+    "method_describe": (c_int, (c_char_p, ctypes.POINTER(MethodDescription), _FAULT)),
+    "method_entry_at": (c_int, (c_char_p, c_uint32, ctypes.POINTER(MethodEntry), _FAULT)),
+    "method_spec_with": (c_int, (c_char_p, c_char_p, c_int, c_char_p, c_size_t, _FAULT)),
     "method_create": (c_int, _METHOD),
     "method_destroy": (None, (c_void_p,)),
     "method_point": (c_void_p, (c_void_p,)),

@@ -2,10 +2,11 @@
 
 import ctypes
 from ctypes import byref, c_void_p
+from types import SimpleNamespace
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ._library import (STAGES, Fault, Layout, MethodAbout, MethodOptions, MethodReport,
-                       StatePart, check, library)
+from ._library import (STAGES, Fault, Layout, MethodDescription, MethodEntry,
+                       MethodOptions, MethodReport, StatePart, check, library)
 
 KINDS = ("shared", "residual", "own", "slices", "hint")  # terse_state_kind
 Shape = Tuple[int, ...]
@@ -130,14 +131,41 @@ def try_spec(spec: str, *, steps: int = 0, aggregate_out: bool = False) -> str:
         group.close()
 
 
-def methods() -> Dict[str, Dict[str, str]]:
-    """Every method by name: its stages, summary, formula, bytes and citation."""
-    lib, found, about = library(), {}, MethodAbout()
-    while lib.method_list(len(found), byref(about)) == 0:
-        found[about.name.decode()] = {
-            name: getattr(about, name).decode() for name, _ in MethodAbout._fields_[1:-1]
-            if getattr(about, name)}
+class Entry(NamedTuple):
+    """One entry of a complete spec; `given`: the spec sets it, `stage`: it is no option."""
+    name: str
+    value: str
+    given: bool
+    stage: bool
+
+
+def describe(spec: str) -> SimpleNamespace:
+    """What a spec chooses at each stage, and what follows from it: the fields of
+    terse_method_description, texts as str. ValueError with the library's message if invalid."""
+    found, fault = MethodDescription(size=ctypes.sizeof(MethodDescription)), Fault()
+    check(library().method_describe(spec.encode(), byref(found), byref(fault)), fault)
+    values = {name: getattr(found, name) for name, _ in MethodDescription._fields_[1:]}
+    return SimpleNamespace(**{name: value.decode() if isinstance(value, bytes) else value
+                              for name, value in values.items()})
+
+
+def entries(spec: str) -> List[Entry]:
+    """The entries of the complete spec, in its order."""
+    lib, found, entry, fault = library(), [], MethodEntry(), Fault()
+    check(lib.method_check(spec.encode(), byref(fault)), fault)
+    while lib.method_entry_at(spec.encode(), len(found), byref(entry), None) == 0:
+        found.append(Entry(entry.name.decode(), entry.value.decode(), bool(entry.is_given),
+                           bool(entry.is_stage)))
     return found
+
+
+def spec_with(spec: str, options: str) -> str:
+    """The spec with those of the options that it does not set and that its method has."""
+    fault = Fault()
+    out = ctypes.create_string_buffer(MethodDescription.spec.size)
+    check(library().method_spec_with(spec.encode(), options.encode(), 0, out, len(out),
+                                     byref(fault)), fault)
+    return out.value.decode()
 
 
 class Totals:

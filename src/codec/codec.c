@@ -147,24 +147,31 @@ static terse_status no_such_codec(const char *name, size_t len, terse_fault *fau
     return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'", shown, name);
 }
 
+static terse_status read_spec(const char *spec, const struct terse_codec_ops **out,
+                              double option[TSI_MAX_OPTIONS], terse_fault *fault)
+{
+    const size_t len = strcspn(spec, ":");
+    for (size_t i = 0; i < tsi_codec_count; i++) {
+        const struct terse_codec_ops *const ops = tsi_codecs[i];
+        if (strlen(ops->name) != len || strncmp(ops->name, spec, len) != 0)
+            continue;
+        const char *const list = spec[len] == ':' ? spec + len + 1 : NULL;
+        *out = ops;
+        return tsi_spec_values(ops->options, ops->option_count, list, len + 1, option, fault);
+    }
+    return no_such_codec(spec, len, fault);
+}
+
 terse_status tsi_codec_create(const char *spec, const terse_layout *layout,
                               const struct tsi_piece *piece, uint32_t piece_count,
                               const terse_codec_options *options, terse_codec **out,
                               terse_fault *fault)
 {
     const struct site site = {layout, piece, piece_count, options};
-    const size_t len = strcspn(spec, ":");
-    for (size_t i = 0; i < tsi_codec_count; i++) {
-        const struct terse_codec_ops *const ops = tsi_codecs[i];
-        double option[TSI_MAX_OPTIONS];
-        if (strlen(ops->name) != len || strncmp(ops->name, spec, len) != 0)
-            continue;
-        const char *const list = spec[len] == ':' ? spec + len + 1 : NULL;
-        const terse_status status =
-            tsi_spec_values(ops->options, ops->option_count, list, len + 1, option, fault);
-        return status == TERSE_OK ? create(ops, option, &site, out, fault) : status;
-    }
-    return no_such_codec(spec, len, fault);
+    const struct terse_codec_ops *ops = NULL;
+    double option[TSI_MAX_OPTIONS];
+    const terse_status status = read_spec(spec, &ops, option, fault);
+    return status == TERSE_OK ? create(ops, option, &site, out, fault) : status;
 }
 
 terse_status terse_codec_create(const char *spec, const terse_layout *layout,
@@ -269,6 +276,32 @@ terse_status terse_codec_list(uint32_t index, terse_codec_about *out)
 void terse_codec_describe(const terse_codec *codec, terse_codec_about *out)
 {
     *out = about_of(codec->ops);
+}
+
+terse_status tsi_codec_read(const char *spec, terse_codec_about *out,
+                            char complete[TERSE_MAX_CODEC_SPEC], terse_fault *fault)
+{
+    const struct terse_codec_ops *ops = NULL;
+    double option[TSI_MAX_OPTIONS];
+    const terse_status status = read_spec(spec, &ops, option, fault);
+    if (status != TERSE_OK)
+        return status;
+    *out = about_of(ops);
+    tsi_spec_write(ops->name, ops->options, ops->option_count, option, complete,
+                   TERSE_MAX_CODEC_SPEC);
+    return TERSE_OK;
+}
+
+terse_status terse_codec_check(const char *spec, terse_codec_about *out, terse_fault *fault)
+{
+    char complete[TERSE_MAX_CODEC_SPEC];
+    terse_codec_about about;
+    if (!spec)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec is NULL");
+    const terse_status status = tsi_codec_read(spec, &about, complete, fault);
+    if (status == TERSE_OK && out)
+        *out = about;
+    return status;
 }
 
 const char *terse_codec_spec(const terse_codec *codec)

@@ -5,8 +5,6 @@
 
 #include "codec/codec.h"
 
-#define TSI_MAX_SPEC 256u
-
 /* The progress of a prescan over one piece. */
 struct tsi_prescanned {
     const float *in; /* the flat buffer that was prescanned */
@@ -30,7 +28,7 @@ struct terse_codec {
     uint32_t prescanning; /* the piece last shown */
     struct tsi_scores scores;
     const struct tsi_bit_rule *rule;
-    char spec[TSI_MAX_SPEC];
+    char spec[TERSE_MAX_CODEC_SPEC];
 };
 
 /* A range of pieces of a codec. */
@@ -44,6 +42,10 @@ TERSE_CHECK terse_status tsi_codec_create(const char *spec, const terse_layout *
                                           const struct tsi_piece *piece, uint32_t piece_count,
                                           const terse_codec_options *options, terse_codec **out,
                                           terse_fault *fault);
+
+/* terse_codec_check, and the complete spec. */
+TERSE_CHECK terse_status tsi_codec_read(const char *spec, terse_codec_about *out,
+                                        char complete[TERSE_MAX_CODEC_SPEC], terse_fault *fault);
 
 /* Copies the states of all pieces aside, and back. */
 void tsi_codec_save(terse_codec *codec);

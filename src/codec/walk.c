@@ -43,6 +43,12 @@ size_t terse_codec_payload_bound(const terse_codec *codec, uint32_t pass)
     return tsi_codec_bound(codec, pass, all_pieces(codec));
 }
 
+size_t terse_codec_section_bound(const terse_codec *codec, uint32_t pass, uint32_t tensor)
+{
+    const struct tsi_pieces one = {tensor, 1};
+    return tensor < codec->piece_count ? tsi_codec_bound(codec, pass, one) : 0;
+}
+
 /* ---- checks of every call ---- */
 
 /* The arguments common to all pieces of one walk. */

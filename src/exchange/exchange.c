@@ -31,18 +31,10 @@ static terse_status choose_feedback(const terse_exchange_options *options, const
 {
     const char *const name = options->feedback;
     terse_codec_about about = {0};
-    terse_layout *layout = NULL;
-    terse_codec *made = NULL;
     if (name && strcmp(name, "none") != 0 && strcmp(name, "residual") != 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "feedback is residual or none, not '%.64s'",
                         name);
-    terse_status status = terse_layout_vector(1, &layout);
-    if (status == TERSE_OK)
-        status = terse_codec_create(codec, layout, NULL, &made, fault);
-    if (status == TERSE_OK)
-        terse_codec_describe(made, &about);
-    terse_codec_destroy(made);
-    terse_layout_destroy(layout);
+    const terse_status status = terse_codec_check(codec, &about, fault);
     *residual =
         name ? strcmp(name, "residual") == 0
              : about.traits & TERSE_CODEC_CONTRACTIVE && !(about.traits & TERSE_CODEC_UNBIASED);

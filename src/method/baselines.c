@@ -21,9 +21,8 @@ const struct tsi_method_row tsi_method_ef = {
     BLOCK_METHOD,
     OPTIONS(ef_options),
     .about = {.summary = "error feedback with a random block",
-              .point = "x",
-              BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x",
+              .bytes = BLOCK_BYTES,
               .citation = BLOCK_PAPER,
               .verified = "the paper's baseline; block and momentum as in its authors' program"},
 };
@@ -34,9 +33,8 @@ const struct tsi_method_row tsi_method_saef = {
     BLOCK_METHOD,
     OPTIONS(saef_options),
     .about = {.summary = "step-ahead error feedback: DEF with lambda = 1",
-              .point = "x - e",
-              BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x - e_k",
+              .bytes = BLOCK_BYTES,
               .citation = "Xu, Huo, Huang, Step-Ahead Error Feedback, AAAI 2021 (one-way form)",
               .verified = "one-way form, the one that DEF's paper compares with"},
 };
@@ -60,13 +58,6 @@ const struct tsi_method_row tsi_method_topk = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(topk_options),
     .about = {.summary = "the largest elements of gradient plus residual",
-              .point = "x",
-              .direction = "g",
-              .feedback = IN_GRADIENTS,
-              .codec = "topk",
-              .combine = "allgather (exact); sparse-allreduce: the same result, fewer bytes with "
-                         "many workers",
-              .update = "sgd",
               .formula = "a_k = g_k + e_k;  send the k largest |a_k|;  e_k = a_k - sent\n"
                          "x <- x - lr * mean sent",
               .bytes = "(K-1) * keep * d * (32 + log2(1/keep) + 2)/8, about",
@@ -89,12 +80,6 @@ const struct tsi_method_row tsi_method_ef_sign = {
     .update = TSI_UPDATE_SUBTRACT,
     OPTIONS(ef_sign_options),
     .about = {.summary = "scaled signs, error feedback at workers and owners",
-              .point = "x",
-              .direction = "g, or momentum",
-              .feedback = IN_WEIGHTS,
-              .codec = "scaled-sign",
-              .combine = "shard, re-encoded with the owner's residual",
-              .update = "subtract",
               .formula = "p = lr * g + e;  D = (|p|_1 / d) sgn(p);  x <- x - mean D;  e = p - D",
               .bytes = "2(K-1)/K * d/8",
               .citation = "Karimireddy, Rebjock, Stich, Jaggi, ICML 2019; with momentum: Zheng, "
@@ -114,12 +99,6 @@ const struct tsi_method_row tsi_method_powersgd = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(powersgd_options),
     .about = {.summary = "low-rank factors of every matrix, in two passes",
-              .point = "x",
-              .direction = "g",
-              .feedback = IN_GRADIENTS,
-              .codec = "low-rank",
-              .combine = "allreduce",
-              .update = "sgd",
               .formula = "P = mean M_k Q;  orthonormalise P;  Q = mean M_k^T P;  aggregate P Q^T",
               .bytes = "2(K-1)/K * 4 * rank * (rows + cols), summed over matrices",
               .citation = "Vogels, Karimireddy, Jaggi, PowerSGD, NeurIPS 2019",
@@ -130,8 +109,6 @@ static const struct tsi_default dense_options[] = {
     RATE("0.05"), {TSI_MOMENTUM, "0.9"}, {TSI_WD, "0"}, COMMON, LOCAL, POLICY,
 };
 
-#define DENSE_ABOUT .point = "x", .direction = "g", .feedback = "none"
-
 const struct tsi_method_row tsi_method_dense = {
     .name = "dense",
     .feedback = "none",
@@ -140,10 +117,6 @@ const struct tsi_method_row tsi_method_dense = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(dense_options),
     .about = {.summary = "uncompressed: SGD with momentum",
-              DENSE_ABOUT,
-              .codec = "f32",
-              .combine = "allreduce",
-              .update = "sgd",
               .formula = "m <- momentum * m + mean g_k + wd * x;  x <- x - lr * m",
               .bytes = "2(K-1)/K * 4d",
               .citation = "-",
@@ -158,10 +131,6 @@ const struct tsi_method_row tsi_method_fp16 = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(dense_options),
     .about = {.summary = "every element in half precision",
-              DENSE_ABOUT,
-              .codec = "f16",
-              .combine = "shard, added in f32",
-              .update = "sgd",
               .formula = "as dense, g_k and the mean rounded to f16",
               .bytes = "2(K-1)/K * 2d",
               .citation = "-",
@@ -176,10 +145,6 @@ const struct tsi_method_row tsi_method_bf16 = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(dense_options),
     .about = {.summary = "every element in bfloat16",
-              DENSE_ABOUT,
-              .codec = "bf16",
-              .combine = "shard, added in f32",
-              .update = "sgd",
               .formula = "as dense, g_k and the mean rounded to bf16",
               .bytes = "2(K-1)/K * 2d",
               .citation = "-",
@@ -205,10 +170,6 @@ const struct tsi_method_row tsi_method_adam = {
     .update = TSI_UPDATE_ADAM,
     OPTIONS(adam_options),
     .about = {.summary = "uncompressed: Adam; AdamW with wd",
-              DENSE_ABOUT,
-              .codec = "f32",
-              .combine = "allreduce",
-              .update = "adam",
               .formula = "m, v: moments of mean g_k, bias corrected;  x <- x - lr * (m / (sqrt(v) "
                          "+ eps) + wd * x)",
               .bytes = "2(K-1)/K * 4d",
@@ -229,10 +190,6 @@ static const struct tsi_default qsgd_options[] = {
     POLICY,
 };
 
-#define GRID_ABOUT                                                                   \
-    .point = "x", .direction = "g", .feedback = "none: it would grow without bound", \
-    .combine = "shard (re-encoded) or allgather", .update = "sgd"
-
 const struct tsi_method_row tsi_method_qsgd = {
     .name = "qsgd",
     .feedback = "none",
@@ -241,8 +198,6 @@ const struct tsi_method_row tsi_method_qsgd = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(qsgd_options),
     .about = {.summary = "a stochastic grid with fixed bits",
-              GRID_ABOUT,
-              .codec = "uniform",
               .formula = "x <- x - lr * mean Q(g_k),  E[Q(g)] = g",
               .bytes = "2(K-1)/K * d * bits/8",
               .citation = "Alistarh, Grubic, Li, Tomioka, Vojnovic, QSGD, NIPS 2017",
@@ -261,8 +216,6 @@ const struct tsi_method_row tsi_method_terngrad = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(sgd_options),
     .about = {.summary = "-1, 0 or +1 times the largest magnitude, unbiased",
-              GRID_ABOUT,
-              .codec = "uniform:bits=2",
               .formula = "x <- x - lr * mean s_k * ternary(g_k / s_k),  s_k = max |g_k|",
               .bytes = "2(K-1)/K * d * 2/8",
               .citation = "Wen et al., TernGrad, NIPS 2017",
@@ -277,8 +230,6 @@ const struct tsi_method_row tsi_method_natural = {
     .update = TSI_UPDATE_SGD,
     OPTIONS(sgd_options),
     .about = {.summary = "the nearest powers of two, unbiased",
-              GRID_ABOUT,
-              .codec = "natural",
               .formula = "x <- x - lr * mean C(g_k),  C rounds to a power of two at random",
               .bytes = "2(K-1)/K * d * 9/8",
               .citation = "Horvath et al., Natural Compression, 2019",

@@ -7,7 +7,6 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
-#include "base/spec.h"
 #include "group/group.h"
 #include "kernels/bind.h"
 #include "method/method.h"
@@ -50,46 +49,6 @@ static const char *const setting_names[SETTINGS] = {
 
 /* ---- choices ---- */
 
-static const struct tsi_combine_ops *combine_named(const char *name)
-{
-    for (size_t i = 0; i < tsi_combine_count; i++)
-        if (strcmp(tsi_combines[i]->name, name) == 0)
-            return tsi_combines[i];
-    return NULL;
-}
-
-/* An all-reduce where payloads add up, a vote on signs, the exact union of what was selected, else
- * shards. */
-static const struct tsi_combine_ops *combine_for(const terse_codec_about *codec)
-{
-    if (codec->traits & TERSE_CODEC_ADDITIVE)
-        return &tsi_combine_allreduce;
-    if (!tsi_combine_vote.refuses(codec))
-        return &tsi_combine_vote;
-    if (codec->traits & TERSE_CODEC_SELECTING || tsi_combine_shard.refuses(codec))
-        return &tsi_combine_allgather;
-    return &tsi_combine_shard;
-}
-
-static terse_status choose_combine(struct tsi_collective *in, const char *name, terse_fault *fault)
-{
-    in->combine = name ? combine_named(name) : combine_for(&in->about);
-    if (!in->combine) {
-        const char *names[8];
-        for (size_t i = 0; i < tsi_combine_count; i++)
-            names[i] = tsi_combines[i]->name;
-        const char *const nearest = tsi_spec_nearest(name, strlen(name), names, tsi_combine_count);
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no combine '%.64s'; %s '%s'%s", name,
-                        nearest ? "did you mean" : "there is", nearest ? nearest : "allreduce",
-                        nearest ? "?" : "");
-    }
-    const char *const why = in->combine->refuses(&in->about);
-    if (why)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s is not for codec %s: %s",
-                        in->combine->name, in->about.name, why);
-    return TERSE_OK;
-}
-
 /* Does one of the patterns, separated by '|', match the name? */
 static int matches(const char *patterns, const char *name)
 {
@@ -113,12 +72,6 @@ static terse_status choose_plain(struct tsi_collective *in, const struct tsi_sta
     const uint32_t tensors = terse_layout_tensors(in->layout);
     if (stages->min == 0 && !stages->plain)
         return TERSE_OK;
-    if (in->combine == &tsi_combine_vote)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "combine vote has no plain tensors: leave out min and plain");
-    if (in->combine == &tsi_combine_sparse_allreduce)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "combine sparse-allreduce has no plain tensors: use allgather");
     in->plain = calloc((size_t)tensors + 1, 1);
     if (!in->plain)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
@@ -128,17 +81,6 @@ static terse_status choose_plain(struct tsi_collective *in, const struct tsi_sta
             in->plain[t] = tensor.count < stages->min || matches(stages->plain, tensor.name);
     }
     return TERSE_OK;
-}
-
-/* A residual stays bounded only with contractive codecs. */
-static terse_status check_feedback(const struct tsi_collective *in, int residual,
-                                   terse_fault *fault)
-{
-    if (!residual || in->about.traits & TERSE_CODEC_CONTRACTIVE)
-        return TERSE_OK;
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                    "a residual with codec %s would grow without bound: it is not contractive",
-                    in->about.name);
 }
 
 /* The codec's complete spec, traits and limit, from one made for the purpose. */
@@ -161,9 +103,7 @@ static terse_status choose_owner(terse_method *method, struct tsi_collective *in
                                  terse_fault *fault)
 {
     struct tsi_pair *const owner = &method->buffers.owner;
-    const int weights = method->stages.update == TSI_UPDATE_REPLACE;
-    const int residual = method->stages.residual && in->combine->cut != TSI_CUT_WHOLE;
-    in->owner.kind = weights ? TSI_OWNER_WEIGHTS : residual ? TSI_OWNER_RESIDUAL : TSI_OWNER_MEAN;
+    in->owner.kind = tsi_stages_owner(&method->stages, in->combine);
     if (in->owner.kind == TSI_OWNER_MEAN || owner->now)
         return TERSE_OK;
     owner->now = calloc(method->count + 1, sizeof(float));
@@ -191,23 +131,20 @@ static terse_status choose_dense(terse_method *method, struct tsi_collective *in
 static terse_status choose(terse_method *method, struct tsi_collective *in, int which,
                            terse_fault *fault)
 {
-    const struct tsi_stages *const stages = &method->stages;
-    const int warm = which == TSI_WARM_UP;
-    const int owners = stages->update == TSI_UPDATE_REPLACE;
-    const struct tsi_stages all_plain = {0};
+    struct tsi_stages stages = method->stages;
+    if (which == TSI_WARM_UP) { /* everything as f32 */
+        memcpy(stages.codec, "f32", sizeof "f32");
+        stages.combine = stages.update == TSI_UPDATE_REPLACE ? "shard" : "allreduce";
+        stages.min = 0;
+        stages.plain = NULL;
+    }
     terse_status status = tsk_bound(&in->kernel, fault);
     if (status == TERSE_OK)
-        status = read_codec(in, warm ? "f32" : stages->codec, fault);
+        status = read_codec(in, stages.codec, fault);
     if (status == TERSE_OK)
-        status = choose_combine(in,
-                                !warm    ? stages->combine
-                                : owners ? "shard"
-                                         : "allreduce",
-                                fault);
+        status = tsi_stages_combine(&stages, &in->about, &in->combine, fault);
     if (status == TERSE_OK)
-        status = check_feedback(in, stages->residual, fault);
-    if (status == TERSE_OK)
-        status = choose_plain(in, warm ? &all_plain : stages, fault);
+        status = choose_plain(in, &stages, fault);
     if (status == TERSE_OK)
         status = choose_owner(method, in, fault);
     return status == TERSE_OK ? choose_dense(method, in, fault) : status;

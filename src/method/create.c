@@ -53,11 +53,9 @@ int tsi_buffers_complete(terse_method *method)
 
 static terse_status create_buffers(terse_method *method)
 {
-    struct tsi_stages *const stages = &method->stages;
+    const struct tsi_stages *const stages = &method->stages;
     struct tsi_buffers *const buffers = &method->buffers;
     const size_t count = method->count;
-    if (stages->direction == TSI_DIRECTION_MOMENTUM && tsi_value(method, TSI_MOMENTUM) == 0)
-        stages->direction = TSI_DIRECTION_GRADIENT;
     const int adam = stages->direction == TSI_DIRECTION_ADAM;
     const int change = !stages->residual && !encodes_gradient(method) && !encodes_momentum(method);
     const int point = stages->point == TSI_POINT_DETACHED || stages->local;
@@ -159,39 +157,11 @@ terse_status tsi_method_connect(terse_method **methods, uint32_t count, terse_fa
 
 static terse_status check_steps(const terse_method *method, terse_fault *fault)
 {
-    const int schedule = (int)tsi_value(method, TSI_SCHEDULE);
-    const int bits = (int)tsi_value(method, TSI_BITS);
-    const int budget = method->settings.row->dynamic &&
-                       (bits == TSI_BITS_AVERAGE || bits == TSI_BITS_ERROR ||
-                        (bits == TSI_BITS_KAPPA && tsi_value(method, TSI_ALPHA) < 1));
-    if (method->options.steps > 0)
+    const char *const what = tsi_settings_need_steps(&method->settings);
+    if (!what || method->options.steps > 0)
         return TERSE_OK;
-    if (schedule == TSI_SCHEDULE_STEP || schedule == TSI_SCHEDULE_COSINE)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "this schedule needs the number of steps: options.steps is 0");
-    if (budget)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "this rule of bits needs the number of steps: options.steps is 0");
-    return TERSE_OK;
-}
-
-/* An aggregate for an optimizer elsewhere is a gradient: methods that are optimizers have none. */
-static terse_status check_aggregate_out(const terse_method *method, terse_fault *fault)
-{
-    const struct tsi_stages *const stages = &method->stages;
-    if (!method->options.aggregate_out)
-        return TERSE_OK;
-    if (stages->point == TSI_POINT_DETACHED || stages->update == TSI_UPDATE_REPLACE ||
-        stages->update == TSI_UPDATE_ADAM || stages->direction == TSI_DIRECTION_ADAM)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "%s is an optimizer of its own: it has no gradient to hand back",
-                        method->settings.row->name);
-    if (stages->local)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                        "every: a gradient for another optimizer is exchanged in every step");
-    if (tsi_value(method, TSI_WD) > 0)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "wd: decay belongs to the optimizer");
-    return TERSE_OK;
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "%s needs the number of steps: options.steps is 0",
+                    what);
 }
 
 static terse_status read_options(const terse_method_options *given, terse_method_options *out,
@@ -219,8 +189,8 @@ static terse_status read_spec(terse_method *method, const char *spec,
         status = tsi_stages_codec(&method->settings, &method->stages, fault);
     if (status == TERSE_OK)
         status = check_steps(method, fault);
-    if (status == TERSE_OK)
-        status = check_aggregate_out(method, fault);
+    if (status == TERSE_OK && method->options.aggregate_out)
+        status = tsi_stages_gradient(&method->settings, &method->stages, fault);
     if (status == TERSE_OK)
         tsi_settings_write(&method->settings, method->spec, sizeof method->spec);
     return status;

@@ -141,7 +141,7 @@ struct terse_method {
     terse_status failed; /* why it is of no use any more, or TERSE_OK */
     terse_fault cause;
     int told; /* 1: the other ranks know */
-    char spec[TSI_MAX_METHOD_SPEC];
+    char spec[TERSE_MAX_METHOD_SPEC];
 };
 
 static inline double tsi_value(const terse_method *method, enum tsi_setting which)
@@ -161,6 +161,25 @@ TERSE_CHECK terse_status tsi_stages_of(const struct tsi_settings *settings, stru
 /* Is there such a codec? A fault's offset is that in the method's spec. */
 TERSE_CHECK terse_status tsi_stages_codec(const struct tsi_settings *settings,
                                           const struct tsi_stages *stages, terse_fault *fault);
+/* The combine that the stages name, or the one that suits the codec; TERSE_BAD_SPEC where the two
+ * do not go together. */
+TERSE_CHECK terse_status tsi_stages_combine(const struct tsi_stages *stages,
+                                            const terse_codec_about *codec,
+                                            const struct tsi_combine_ops **out, terse_fault *fault);
+/* May some tensors travel as f32 (min=, plain=)? */
+int tsi_combine_has_plain(const struct tsi_combine_ops *combine);
+/* What an owner makes of the sum. */
+enum tsi_owner_kind tsi_stages_owner(const struct tsi_stages *stages,
+                                     const struct tsi_combine_ops *combine);
+/* TERSE_OK if the aggregate is a gradient for an optimizer elsewhere (options.aggregate_out);
+ * methods that are optimizers have none. */
+TERSE_CHECK terse_status tsi_stages_gradient(const struct tsi_settings *settings,
+                                             const struct tsi_stages *stages, terse_fault *fault);
+/* What of the settings needs the number of steps (options.steps); NULL: nothing. */
+const char *tsi_settings_need_steps(const struct tsi_settings *settings);
+
+extern const char *const tsi_direction_names[TSI_DIRECTION_ADAM + 1]; /* the words of specs */
+extern const char *const tsi_update_names[TSI_UPDATE_REPLACE + 1];
 
 /* ---- collective.c ---- */
 

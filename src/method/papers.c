@@ -16,12 +16,6 @@ const struct tsi_method_row tsi_method_signsgd = {
     .no_local_steps = NO_LOCAL_SIGNS,
     OPTIONS(signsgd_options),
     .about = {.summary = "majority vote on the signs of the gradients",
-              .point = "x",
-              .direction = "g",
-              .feedback = "none",
-              .codec = "sign",
-              .combine = "vote",
-              .update = "signed step",
               .formula = "x <- x - lr * (sgn(sum_k sgn(g_k)) + wd * x)",
               .bytes = "2(K-1)/K * d/8",
               .citation = "Bernstein, Wang, Azizzadenesheli, Anandkumar, signSGD, ICML 2018; "
@@ -45,12 +39,6 @@ const struct tsi_method_row tsi_method_signum = {
     .no_local_steps = NO_LOCAL_SIGNS,
     OPTIONS(signum_options),
     .about = {.summary = "majority vote on the signs of the workers' momenta",
-              .point = "x",
-              .direction = "momentum",
-              .feedback = "none",
-              .codec = "sign",
-              .combine = "vote",
-              .update = "signed step",
               .formula = "m_k <- beta * m_k + (1-beta) * g_k\n"
                          "x <- x - lr * (sgn(sum_k sgn(m_k)) + wd * x)",
               .bytes = "2(K-1)/K * d/8",
@@ -80,9 +68,8 @@ const struct tsi_method_row tsi_method_def = {
     BLOCK_METHOD,
     OPTIONS(def_options),
     .about = {.summary = "detached error feedback with a random block",
-              .point = "x - lambda e",
-              BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x - lambda * e_k",
+              .bytes = BLOCK_BYTES,
               .citation = BLOCK_PAPER,
               .verified = "rule, block, momentum, lambda and ratio as in the paper and its "
                           "authors' program; the published accuracies were not re-run"},
@@ -95,9 +82,8 @@ const struct tsi_method_row tsi_method_def_a = {
     .deploys = 1,
     OPTIONS(def_options),
     .about = {.summary = "DEF with evaluation weights x - mean e",
-              .point = "x - lambda e",
-              BLOCK_ABOUT,
               .formula = BLOCK_FORMULA "w_k = x - lambda * e_k;  evaluate at x_A = x - mean_k e_k",
+              .bytes = BLOCK_BYTES,
               .citation = BLOCK_PAPER,
               .verified = "x_A as in the authors' program; that this is their DEF-A is inferred"},
 };
@@ -125,12 +111,6 @@ const struct tsi_method_row tsi_method_qadam = {
     .no_local_steps = "its moments need gradients at weights that all workers share",
     OPTIONS(qadam_options),
     .about = {.summary = "quantized Adam: 3-bit steps up, quantized weights down",
-              .point = "Q_x(x)",
-              .direction = "Adam ratio",
-              .feedback = IN_WEIGHTS,
-              .codec = "log up, nearest down",
-              .combine = "shard; the owner updates (kx=0: allgather)",
-              .update = "weights replaced",
               .formula = "v_k <- beta2 * v_k + (1-beta2) * g_k^2;  m_k <- beta1 * m_k + "
                          "(1-beta1) * g_k\n"
                          "u_k = lr * m_k / sqrt(v_k) + e_k;  send Q_g(u_k);  e_k = u_k - Q_g(u_k)\n"
@@ -166,13 +146,6 @@ const struct tsi_method_row tsi_method_regtopk = {
     .posterior = 1,
     OPTIONS(regtopk_options),
     .about = {.summary = "Top-k whose scores fall where other workers cancelled",
-              .point = "x",
-              .direction = "g",
-              .feedback = IN_GRADIENTS "; and a_prev, G of the elements sent in the last step",
-              .codec = "topk",
-              .combine = "allgather or sparse-allreduce, both exact; shard and parameter-server "
-                         "are refused",
-              .update = "sgd",
               .formula = "a_k = g_k + e_k;  score_j = |a_j| * tanh(|1 + Delta_j| / mu)\n"
                          "1 + Delta_j = G_j / (w * a_prev_j) where j was sent in the last step, "
                          "else huge;  w = 1/K\n"
@@ -214,12 +187,6 @@ const struct tsi_method_row tsi_method_dqsgd = {
     .dynamic = 1,
     OPTIONS(dqsgd_options),
     .about = {.summary = "a stochastic grid whose bits follow the gradient's norm",
-              .point = "x",
-              .direction = "g",
-              .feedback = "none: it would grow without bound",
-              .codec = "uniform, bits(step)",
-              .combine = "shard (re-encoded) or allgather",
-              .update = "sgd",
               .formula = "s_n = kappa * alpha^((N-1-n)/2) * |g_n|_p;  B_n = log2(s_n + 1) + 1\n"
                          "kappa: given; from (epsilon, L, sigma); or from an average, solved anew "
                          "in every step",

@@ -28,20 +28,12 @@
 
 #define NO_LOCAL_SIGNS "a sign has no magnitude, so one vote cannot replace several steps"
 
-#define IN_WEIGHTS \
-    "residual, in units of weights: it includes lr, so a change of lr leaves it valid"
-#define IN_GRADIENTS                                                                         \
-    "residual, in units of gradients: it excludes lr, so a new lr also applies to what was " \
-    "dropped before, and a new loss scale mixes two scales"
-
 /* ---- error feedback over random blocks ---- */
 
 #define BLOCK_METHOD                                                                      \
     .direction = TSI_DIRECTION_MOMENTUM, .unit = TSI_UNIT_WEIGHT, .feedback = "residual", \
     .codec = "block:ratio={ratio}", .combine = "allreduce", .update = TSI_UPDATE_SUBTRACT
-#define BLOCK_ABOUT                                                                            \
-    .direction = "momentum", .feedback = IN_WEIGHTS, .codec = "block", .combine = "allreduce", \
-    .update = "subtract", .bytes = "2(K-1)/K * 4d/ratio"
+#define BLOCK_BYTES "2(K-1)/K * 4d/ratio"
 #define BLOCK_FORMULA                                                 \
     "m_k <- momentum * m_k + g_k + wd * w_k,  g_k and decay at w_k\n" \
     "e_k <- e_k + lr * m_k;  x <- x - mean C(e_k);  e_k <- e_k - C(e_k)\n"

@@ -84,6 +84,11 @@ static const char *const word_names[TSI_WORDS] = {
     [TSI_WORD_CODEC] = "codec",     [TSI_WORD_UPDATE] = "update",
 };
 
+const char *tsi_word_name(enum tsi_word word)
+{
+    return word_names[word];
+}
+
 terse_option tsi_setting_option(const struct tsi_default *entry)
 {
     terse_option option = options[entry->which];
@@ -229,6 +234,43 @@ terse_status tsi_settings_read(const char *spec, struct tsi_settings *out, terse
         status = read_list(&reading, spec + len + (len > 0), len + (len > 0), fault);
     for (size_t i = 0; i < row->option_count; i++)
         out->value[row->options[i].which] = reading.value[i];
+    out->given = reading.seen;
+    return status;
+}
+
+/* Sets one option, or leaves it. */
+static terse_status set_entry(struct tsi_settings *settings, const char *text, size_t len,
+                              size_t offset, int replace, terse_fault *fault)
+{
+    const struct tsi_method_row *const row = settings->row;
+    for (size_t i = 0; i < row->option_count; i++) {
+        const terse_option option = tsi_setting_option(&row->options[i]);
+        const uint64_t bit = UINT64_C(1) << i;
+        uint64_t seen = 0;
+        if (!is_option(&option, 1, text, len))
+            continue;
+        if (settings->given & bit && !replace)
+            return TERSE_OK;
+        settings->given |= bit;
+        return tsi_spec_entry(&option, 1, text, len, offset, &seen,
+                              &settings->value[row->options[i].which], fault);
+    }
+    return TERSE_OK;
+}
+
+terse_status tsi_settings_set(struct tsi_settings *settings, const char *entries, int replace,
+                              terse_fault *fault)
+{
+    terse_status status = TERSE_OK;
+    size_t at = 0;
+    while (entries[at] != '\0' && status == TERSE_OK) {
+        const size_t len = strcspn(entries + at, ",");
+        if (!memchr(entries + at, '=', len))
+            return tsi_fail(fault, TERSE_BAD_SPEC, at, "expected key=value, not '%.*s'",
+                            len < 64 ? (int)len : 64, entries + at);
+        status = set_entry(settings, entries + at, len, at, replace, fault);
+        at += len + (entries[at + len] == ',');
+    }
     return status;
 }
 
@@ -250,7 +292,8 @@ static void write_entry(struct writing *writing, const char *name, const char *v
     writing->mark = ",";
 }
 
-void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap)
+static size_t write_options(const struct tsi_settings *settings, uint64_t which, char *out,
+                            size_t cap)
 {
     const struct tsi_method_row *const row = settings->row;
     const int composed = row == &tsi_method_composed;
@@ -261,10 +304,23 @@ void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t c
             write_entry(&writing, word_names[w], settings->word[w]);
     for (size_t i = 0; i < row->option_count; i++) {
         char value[64];
+        if (!(which >> i & 1u))
+            continue;
         const terse_option option = tsi_setting_option(&row->options[i]);
         tsi_spec_value(&option, settings->value[row->options[i].which], value, sizeof value);
         write_entry(&writing, option.name, value);
     }
+    return writing.used;
+}
+
+void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap)
+{
+    (void)write_options(settings, UINT64_MAX, out, cap);
+}
+
+size_t tsi_settings_write_given(const struct tsi_settings *settings, char *out, size_t cap)
+{
+    return write_options(settings, settings->given, out, cap);
 }
 
 void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,

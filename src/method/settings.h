@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include <terse/codec.h>
+#include <terse/method.h>
 
 /* Every parameter that any method has, once. */
 enum tsi_setting {
@@ -68,8 +68,7 @@ enum tsi_word {
     TSI_WORDS
 };
 
-#define TSI_MAX_WORD 256u
-#define TSI_MAX_METHOD_SPEC 2048u
+#define TSI_MAX_WORD TERSE_MAX_ENTRY
 
 /* A parameter that a method has, and the value it has there when not given. */
 struct tsi_default {
@@ -84,6 +83,7 @@ struct tsi_settings {
     double value[TSI_SETTINGS]; /* 0 where the method has no such parameter */
     char word[TSI_WORDS][TSI_MAX_WORD];
     size_t at[TSI_WORDS]; /* where its value stands in the spec */
+    uint64_t given;       /* bit i: the spec sets option i of the row */
 };
 
 /* The parameter as help texts show it for a method. */
@@ -91,8 +91,15 @@ terse_option tsi_setting_option(const struct tsi_default *entry);
 
 TERSE_CHECK terse_status tsi_settings_read(const char *spec, struct tsi_settings *out,
                                            terse_fault *fault);
+/* Sets options of a list "key=value,key=value": those that were given stay, unless `replace`; those
+ * that the method does not have are left out. */
+TERSE_CHECK terse_status tsi_settings_set(struct tsi_settings *settings, const char *entries,
+                                          int replace, terse_fault *fault);
+const char *tsi_word_name(enum tsi_word word);
 /* The complete spec. */
 void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap);
+/* The shortest spec: what was given. Returns its length; `cap` or more where it does not fit. */
+size_t tsi_settings_write_given(const struct tsi_settings *settings, char *out, size_t cap);
 /* Replaces every {name} of a template by the value of that parameter. */
 void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,
                        size_t cap);

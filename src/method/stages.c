@@ -7,6 +7,20 @@
 #include "base/spec.h"
 #include "method/method.h"
 
+const char *const tsi_direction_names[TSI_DIRECTION_ADAM + 1] = {
+    [TSI_DIRECTION_GRADIENT] = "gradient",
+    [TSI_DIRECTION_MOMENTUM] = "momentum",
+    [TSI_DIRECTION_AVERAGE] = "average",
+    [TSI_DIRECTION_ADAM] = "adam",
+};
+
+/* Those before "replace" may be composed. */
+const char *const tsi_update_names[TSI_UPDATE_REPLACE + 1] = {
+    [TSI_UPDATE_SGD] = "sgd",           [TSI_UPDATE_SIGNED] = "signed",
+    [TSI_UPDATE_SUBTRACT] = "subtract", [TSI_UPDATE_ADAM] = "adam",
+    [TSI_UPDATE_REPLACE] = "replace",
+};
+
 /* The number of `word` among `words`, or a failure that names them. */
 static terse_status number_of(const struct tsi_settings *settings, enum tsi_word which,
                               const char *what, const char *const *words, size_t count, int *out,
@@ -24,11 +38,34 @@ static terse_status number_of(const struct tsi_settings *settings, enum tsi_word
                     what, word, nearest ? nearest : words[0]);
 }
 
+/* An all-reduce where payloads add up, a vote on signs, the exact union of what was selected, else
+ * shards. */
+static const struct tsi_combine_ops *combine_for(const terse_codec_about *codec)
+{
+    if (codec->traits & TERSE_CODEC_ADDITIVE)
+        return &tsi_combine_allreduce;
+    if (!tsi_combine_vote.refuses(codec))
+        return &tsi_combine_vote;
+    if (codec->traits & TERSE_CODEC_SELECTING || tsi_combine_shard.refuses(codec))
+        return &tsi_combine_allgather;
+    return &tsi_combine_shard;
+}
+
+/* Does a composed method vote, by name or because that suits its codec? A wrong codec is found
+ * later. */
+static int composes_vote(const struct tsi_settings *settings)
+{
+    const char *const word = settings->word[TSI_WORD_COMBINE];
+    terse_codec_about codec;
+    if (word[0] != '\0' && strcmp(word, "mean") != 0)
+        return strcmp(word, tsi_combine_vote.name) == 0;
+    return terse_codec_check(settings->word[TSI_WORD_CODEC], &codec, NULL) == TERSE_OK &&
+           combine_for(&codec) == &tsi_combine_vote;
+}
+
 static terse_status compose(const struct tsi_settings *settings, struct tsi_stages *out,
                             terse_fault *fault)
 {
-    static const char *const directions[] = {"gradient", "momentum", "average", "adam"};
-    static const char *const updates[] = {"sgd", "signed", "subtract", "adam"};
     const char *const direction = settings->word[TSI_WORD_DIRECTION];
     const char *const update = settings->word[TSI_WORD_UPDATE];
     int number = TSI_DIRECTION_GRADIENT;
@@ -36,14 +73,15 @@ static terse_status compose(const struct tsi_settings *settings, struct tsi_stag
     if (settings->word[TSI_WORD_CODEC][0] == '\0')
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a composed method needs codec=SPEC");
     if (direction[0] != '\0')
-        status =
-            number_of(settings, TSI_WORD_DIRECTION, "direction", directions, 4, &number, fault);
+        status = number_of(settings, TSI_WORD_DIRECTION, "direction", tsi_direction_names,
+                           TSI_DIRECTION_ADAM + 1, &number, fault);
     out->direction = (enum tsi_direction)number;
-    number = out->direction == TSI_DIRECTION_ADAM                    ? TSI_UPDATE_SUBTRACT
-             : strcmp(settings->word[TSI_WORD_COMBINE], "vote") == 0 ? TSI_UPDATE_SIGNED
-                                                                     : TSI_UPDATE_SGD;
+    number = out->direction == TSI_DIRECTION_ADAM ? TSI_UPDATE_SUBTRACT
+             : composes_vote(settings)            ? TSI_UPDATE_SIGNED
+                                                  : TSI_UPDATE_SGD;
     if (status == TERSE_OK && update[0] != '\0')
-        status = number_of(settings, TSI_WORD_UPDATE, "update", updates, 4, &number, fault);
+        status = number_of(settings, TSI_WORD_UPDATE, "update", tsi_update_names,
+                           TSI_UPDATE_REPLACE, &number, fault);
     out->update = (enum tsi_update_kind)number;
     out->unit = out->update == TSI_UPDATE_SUBTRACT ? TSI_UNIT_WEIGHT : TSI_UNIT_GRADIENT;
     out->point = settings->value[TSI_LAMBDA] > 0 ? TSI_POINT_DETACHED : TSI_POINT_WEIGHTS;
@@ -145,6 +183,8 @@ terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stage
         status = choose_combine(settings, out, fault);
     if (status == TERSE_OK)
         status = go_local(settings, out, fault);
+    if (out->direction == TSI_DIRECTION_MOMENTUM && settings->value[TSI_MOMENTUM] == 0)
+        out->direction = TSI_DIRECTION_GRADIENT;
     out->tie_coin = settings->value[TSI_TIE] == 0;
     out->min = (uint64_t)settings->value[TSI_MIN];
     out->plain = settings->word[TSI_WORD_PLAIN][0] != '\0' ? settings->word[TSI_WORD_PLAIN] : NULL;
@@ -154,29 +194,91 @@ terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stage
 terse_status tsi_stages_codec(const struct tsi_settings *settings, const struct tsi_stages *stages,
                               terse_fault *fault)
 {
-    terse_layout *layout = NULL;
-    terse_codec *codec = NULL;
-    terse_status status = terse_layout_vector(1, &layout);
-    if (status == TERSE_OK) {
-        status = terse_codec_create(stages->codec, layout, NULL, &codec, fault);
-        if (status != TERSE_OK && fault)
-            fault->offset += settings->at[TSI_WORD_CODEC];
-    }
-    terse_codec_destroy(codec);
-    terse_layout_destroy(layout);
+    const terse_status status = terse_codec_check(stages->codec, NULL, fault);
+    if (status != TERSE_OK && fault)
+        fault->offset += settings->at[TSI_WORD_CODEC];
     return status;
 }
 
-terse_status terse_method_check(const char *spec, terse_fault *fault)
+/* ---- codec and combine together ---- */
+
+/* A residual stays bounded only with contractive codecs; a vote and a sparse all-reduce have one
+ * form of payload for all tensors. */
+static terse_status check_together(const struct tsi_stages *stages, const terse_codec_about *codec,
+                                   const struct tsi_combine_ops *combine, terse_fault *fault)
 {
-    struct tsi_settings settings;
-    struct tsi_stages stages;
-    if (!spec)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec is NULL");
-    terse_status status = tsi_settings_read(spec, &settings, fault);
-    if (status == TERSE_OK)
-        status = tsi_stages_of(&settings, &stages, fault);
-    if (status == TERSE_OK)
-        status = tsi_stages_codec(&settings, &stages, fault);
-    return status;
+    const char *const why = combine->refuses(codec);
+    if (why)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s is not for codec %s: %s",
+                        combine->name, codec->name, why);
+    if (stages->residual && !(codec->traits & TERSE_CODEC_CONTRACTIVE))
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "a residual with codec %s would grow without bound: it is not contractive",
+                        codec->name);
+    if ((stages->min == 0 && !stages->plain) || tsi_combine_has_plain(combine))
+        return TERSE_OK;
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s has no plain tensors: %s", combine->name,
+                    combine == &tsi_combine_vote ? "leave out min and plain" : "use allgather");
+}
+
+terse_status tsi_stages_combine(const struct tsi_stages *stages, const terse_codec_about *codec,
+                                const struct tsi_combine_ops **out, terse_fault *fault)
+{
+    const char *const name = stages->combine;
+    const char *names[8];
+    *out = name ? NULL : combine_for(codec);
+    for (size_t i = 0; i < tsi_combine_count; i++) {
+        names[i] = tsi_combines[i]->name;
+        if (name && strcmp(names[i], name) == 0)
+            *out = tsi_combines[i];
+    }
+    if (*out)
+        return check_together(stages, codec, *out, fault);
+    const char *const nearest = tsi_spec_nearest(name, strlen(name), names, tsi_combine_count);
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no combine '%.64s'; %s '%s'%s", name,
+                    nearest ? "did you mean" : "there is", nearest ? nearest : "allreduce",
+                    nearest ? "?" : "");
+}
+
+int tsi_combine_has_plain(const struct tsi_combine_ops *combine)
+{
+    return combine != &tsi_combine_vote && combine != &tsi_combine_sparse_allreduce;
+}
+
+enum tsi_owner_kind tsi_stages_owner(const struct tsi_stages *stages,
+                                     const struct tsi_combine_ops *combine)
+{
+    if (stages->update == TSI_UPDATE_REPLACE)
+        return TSI_OWNER_WEIGHTS;
+    return stages->residual && combine->cut != TSI_CUT_WHOLE ? TSI_OWNER_RESIDUAL : TSI_OWNER_MEAN;
+}
+
+/* ---- what a caller must know ---- */
+
+terse_status tsi_stages_gradient(const struct tsi_settings *settings,
+                                 const struct tsi_stages *stages, terse_fault *fault)
+{
+    if (stages->point == TSI_POINT_DETACHED || stages->update == TSI_UPDATE_REPLACE ||
+        stages->update == TSI_UPDATE_ADAM || stages->direction == TSI_DIRECTION_ADAM)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "%s is an optimizer of its own: it has no gradient to hand back",
+                        settings->row->name);
+    if (stages->local)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "every: a gradient for another optimizer is exchanged in every step");
+    if (settings->value[TSI_WD] > 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "wd: decay belongs to the optimizer");
+    return TERSE_OK;
+}
+
+const char *tsi_settings_need_steps(const struct tsi_settings *settings)
+{
+    const int schedule = (int)settings->value[TSI_SCHEDULE];
+    const int bits = (int)settings->value[TSI_BITS];
+    if (schedule == TSI_SCHEDULE_STEP || schedule == TSI_SCHEDULE_COSINE)
+        return "this schedule";
+    if (settings->row->dynamic && (bits == TSI_BITS_AVERAGE || bits == TSI_BITS_ERROR ||
+                                   (bits == TSI_BITS_KAPPA && settings->value[TSI_ALPHA] < 1)))
+        return "this rule of bits";
+    return NULL;
 }

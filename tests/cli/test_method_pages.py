@@ -66,8 +66,10 @@ class Pages(Case):
     def test_unit_of_the_residual(self):
         for name, method in self.methods.items():
             state = " ".join(sections(read(name + ".md"))[1]["State"].split())
-            for unit in ("units of weights", "units of gradients"):
-                self.assertEqual(unit in method["stages"]["feedback"], unit in state, (name, unit))
+            stages = method["stages"]
+            for unit in ("weights", "gradients"):
+                told = stages["feedback"] == "residual" and stages["unit"] == unit
+                self.assertEqual(told, "units of " + unit in state, (name, unit))
 
     def test_citations_are_the_row_s(self):
         for name, method in self.methods.items():
@@ -81,10 +83,12 @@ class Pages(Case):
                          ["[%s](%s.md)" % (name, name) for name in self.methods])
         for row, method in zip(rows, self.methods.values()):
             stages = method["stages"]
-            self.assertEqual([row[1], row[2], row[4], row[7]],
-                             [stages[key] for key in ("point", "direction", "codec", "update")])
-            self.assertEqual(row[3].split(" ")[0], re.split("[,:;]", stages["feedback"])[0])
-            self.assertEqual(row[5], re.split("[ ,;(]", stages["combine"])[0])
+            codec, back = (stages[key].split(":")[0] for key in ("codec", "back"))
+            self.assertEqual([row[1], row[2], row[3].split(" ")[0], row[4], row[5], row[7]],
+                             [stages["point"], stages["direction"], stages["feedback"],
+                              "%s up, %s down" % (codec, back) if back else codec,
+                              stages["combine"], stages["update"]])
+            self.assertEqual("(%s)" % stages["unit"] in row[3], stages["feedback"] == "residual")
 
     def test_links(self):
         for name in os.listdir(PAGES):

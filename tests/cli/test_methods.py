@@ -3,7 +3,9 @@ import unittest
 
 from support import Case, USAGE
 
-STAGES = {"point", "direction", "feedback", "codec", "combine", "update"}
+STAGES = {"point", "direction", "feedback", "unit", "codec", "combine", "owner", "back", "update"}
+FACTS = {"passes", "dynamic_bits", "votes", "has_gradient", "has_eval_weights", "has_plain",
+         "has_buckets", "needs_steps", "local_steps"}
 COUNT = 1000 * 1000
 
 # Payload bits of an element, and how many payloads K workers send; headers come on top.
@@ -21,6 +23,7 @@ class Methods(Case):
             self.assertRegex(text, r"(?m)^%s " % name)
             self.assertIn(method["summary"], text)
             self.assertEqual(set(method["stages"]), STAGES)
+            self.assertEqual(set(method["facts"]), FACTS)
             for key in ("formula", "bytes", "citation", "verified"):
                 self.assertTrue(method[key], (name, key))
             for option in method["options"]:
@@ -42,7 +45,8 @@ class Methods(Case):
     def test_one_shows_everything(self):
         one = self.json("methods", "regtopk", "--json")
         text = self.text("methods", "regtopk")
-        for line in (*one["formula"].splitlines(), one["bytes"], one["spec"], one["exchange"]):
+        for line in (*one["formula"].splitlines(), one["bytes"], one["spec"],
+                     one["stages"]["codec"]):
             self.assertIn(line, text)
         for option in one["options"]:
             self.assertRegex(text, r"(?m)^  %s +%s " % (option["name"], option["default"]))
@@ -69,10 +73,31 @@ class Methods(Case):
         spec = "direction=momentum,feedback=residual,codec=topk:keep=0.01,values=f16"
         one = self.json("methods", spec, "--json")
         self.assertEqual(one["name"], "composed")
-        self.assertIn("codec=topk:keep=0.01,values=f16", one["exchange"])
+        self.assertEqual(one["stages"]["codec"], "topk:keep=0.01,values=f16")
+        self.assertEqual(one["stages"]["combine"], "allgather")
         again = self.json("methods", one["spec"], "--json")
         self.assertEqual(again, one)
-        self.assertIn("composed of stages", self.text("methods", spec))
+        text = self.text("methods", spec)
+        self.assertIn("composed", text)
+        self.assertRegex(text, r"(?m)^  direction +momentum$")
+
+    def test_stages_are_those_of_the_spec(self):
+        """Options of a spec change what is shown, not its name alone."""
+        def stages(spec):
+            return self.json("methods", spec, "--json")["stages"]
+        self.assertEqual((stages("qadam")["owner"], stages("qadam:kx=0")["owner"]),
+                         ("weights", "none"))
+        self.assertEqual((stages("ef-sign")["direction"], stages("ef-sign:momentum=0.9")["direction"]),
+                         ("gradient", "momentum"))
+        self.assertEqual((stages("topk")["owner"], stages("topk:combine=shard")["owner"]),
+                         ("none", "residual"))
+        self.assertEqual(stages("codec=sign")["combine"], "vote")
+        text = self.text("methods", "qadam")
+        for wanted in (r"point +Q_x\(x\)", "feedback +residual, in units of weights:.*",
+                       "codec +log:k=2 up, nearest:k=8,range=0 down",
+                       "combine +shard; owners update the weights and send them back",
+                       "update +replace"):
+            self.assertRegex(text, r"(?m)^  %s$" % wanted)
 
 
 class Wrong(Case):
@@ -93,12 +118,16 @@ class Wrong(Case):
         self.assertEqual(lines[1], "  def:ratio=64,lambda=7")
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))
         self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
+        lines = self.wrong("lr=0.1,codec=topk:keep=7").splitlines()
+        self.assertEqual(lines[2].index("^"), lines[1].index("7"))
 
     def test_refusals_have_a_reason(self):
         for spec, why in (("signum:every=4", "cannot replace several steps"),
                           ("qadam:every=2", "moments"),
                           ("regtopk:combine=shard", "needs an exact combine"),
                           ("feedback=residual,codec=uniform:bits=4", "grow without bound"),
+                          ("topk:combine=allreduce", "not for codec topk"),
+                          ("signum:plain=bias", "no plain tensors"),
                           ("direction=momentum", "needs codec=SPEC")):
             self.assertIn(why, self.wrong(spec), spec)
 

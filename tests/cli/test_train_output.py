@@ -49,13 +49,30 @@ class Printed(TrainCase):
         self.assertLessEqual(KEYS, set(result))
         self.assertEqual((result["workers"], result["steps"], result["model"], result["data"]),
                          (3, 5, "logistic", self.images))
-        self.assertTrue(result["method"].startswith("def:ratio=4"))
+        self.assertRegex(result["method"], "^def:.*ratio=4,")
         self.assertRegex(result["weights_hash"], r"^0x[0-9a-f]{16}$")
         self.assertTrue(0 <= result["accuracy"] <= 1)
         self.assertGreater(result["dense_bytes"], 2 * result["bytes_sent"])
         self.assertGreater(result["examples_per_second"], 0)
         # 2(K-1)/K times four bytes an element
         self.assertAlmostEqual(result["dense_bytes"], 5 * 4 * result["parameters"] * 4 / 3, delta=5)
+
+    def test_what_training_adds_to_a_method(self):
+        """Its own rates and min=1024, where the method has them and the spec does not."""
+        def method(spec, *more):
+            done = self.terse("train", *self.small, "--steps", "1", "--workers", "2", "--method",
+                              spec, "--json", *more)
+            return json.loads(done.stdout)["method"].split(":", 1)
+
+        for spec, more, wanted in (
+                ("topk", (), "lr=0.02,momentum=0.9,min=1024"),
+                ("topk", ("--lr", "0.3"), "lr=0.3,momentum=0.9,min=1024"),
+                ("topk:momentum=0.5,lr=0.1,min=7", ("--lr", "0.3"), "lr=0.1,momentum=0.5,min=7"),
+                ("topk:combine=sparse-allreduce", (), "combine=sparse-allreduce,lr=0.02,momentum=0.9"),
+                ("signum", (), "lr=0.0005"), ("dense", (), "lr=0.02"), ("def-a", (), "lr=0.02,min=1024")):
+            self.assertEqual(method(spec, *more), [spec.split(":")[0], wanted], (spec, more))
+        self.assertEqual(method("codec=sign", "--lr", "0.01"), ["codec=sign,lr=0.01"])
+        self.assertEqual(method("codec=topk:keep=0.1"), ["codec=topk", "keep=0.1,min=1024"])
 
     def test_numbers_have_no_accuracy(self):
         result = self.json("train", "--data", "regression", "--steps", "3", "--json", "-q")

@@ -36,7 +36,8 @@ static void check_method(const char *text, const terse_layout *layout)
     terse_method *method;
     terse_method *again;
     terse_fault fault = {0};
-    const terse_status status = terse_method_check(text, &fault);
+    terse_method_description chosen = {.size = sizeof chosen};
+    const terse_status status = terse_method_describe(text, &chosen, &fault);
     if (status != TERSE_OK) {
         FUZZ_CHECK(status == TERSE_BAD_SPEC && fault.text[0]);
         FUZZ_CHECK(fault.offset <= strlen(text));
@@ -49,6 +50,7 @@ static void check_method(const char *text, const terse_layout *layout)
     FUZZ_CHECK(terse_method_create_all(terse_method_spec(method), 1, layout, all, NULL, &again,
                                        &fault) == TERSE_OK);
     FUZZ_CHECK(strcmp(terse_method_spec(method), terse_method_spec(again)) == 0);
+    FUZZ_CHECK(strcmp(terse_method_spec(method), chosen.spec) == 0);
     terse_method_destroy(method);
     terse_method_destroy(again);
 }

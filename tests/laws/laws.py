@@ -64,6 +64,17 @@ MACHINE_PATH = re.compile(r"/(wo" + r"rk|ro" + r"ot|ho" + r"me)/|/tm" + r"p/buil
 VERSION = re.compile(r"^project\(\w+ VERSION ([0-9.]+)", re.M)
 TYPED_VERSION = (r"""(["'])\d+\.\d+\.\d+\1|libterse[\w-]*\.so\.\d|\bfind_package\(terse \d"""
                  r"""|\b(?:lib)?terse(?:-mpi)? v?\d+\.\d+|^version\s*=\s*["']\d""")
+# Code that looks at the text of a spec, instead of asking terse_method_describe and its like.
+READ_SPECS = ("src/base", "src/codec", "src/method", "tests")
+SPEC = r"\b(?:\w*spec|complete|method)\b"
+SPEC_IN_C = re.compile(
+    r"\bstr(?:n?casecmp|ncmp|r?chr|(?:case)?str|c?spn|pbrk|tok|tok_r|sep)\s*\([^;{}]*?%s"
+    r"|\bstrcmp\s*\((?:[^;,{}]*%s[^;,{}]*,\s*\"|\s*\"\"?,[^;,{}]*%s)"
+    r"|%s\s*\[[^\]]*\]\s*[=!]=" % (SPEC, SPEC, SPEC, SPEC))
+SPEC_IN_PYTHON = re.compile(
+    r"""["']\s+(?:not\s+)?in\s+[\w.]*(?:spec|settings)\b"""
+    r"""|\b(?:spec|settings)\.(?:startswith|endswith|r?split|r?partition|r?find|r?index|remove\w+)\("""
+    r"""|\bre\.\w+\([^\n]*\b(?:spec|settings)\b|\bspec\[""")
 CODE_ENDINGS = (".c", ".h", ".py", ".sh")
 
 
@@ -253,6 +264,24 @@ def version_is_written_once(files):
         yield "CMakeLists.txt: the version is there twice"
 
 
+def specs_are_asked(files):
+    """A program that compares the text of a spec is wrong about the next method or spelling."""
+    for path in files:
+        text = None if is_within(path, READ_SPECS) else read_text(path)
+        if is_c(path) and text:
+            # what is quoted is blank, the quotes stay
+            text = NOT_CODE.sub(lambda found: '"' + re.sub(r"[^\n]", " ", found.group())[2:] + '"'
+                                if found.group()[0] == '"' else
+                                re.sub(r"[^\n]", " ", found.group()), text)
+            pattern = SPEC_IN_C
+        elif text and (path.endswith(".py") or "python3" in text.split("\n", 1)[0]):
+            pattern = SPEC_IN_PYTHON
+        else:
+            continue
+        for found in pattern.finditer(text):
+            yield "%s:%d: %s" % (path, line_of(text, found.start()), found.group().strip())
+
+
 def sources_are_listed(files):
     """In the CMakeLists.txt of its own folder, or of one above."""
     for path in files:
@@ -313,6 +342,7 @@ LAWS = (
     ("nothing is left unfinished", nothing_is_unfinished),
     ("no path of one machine", no_machine_paths),
     ("the version is written in CMakeLists.txt alone", version_is_written_once),
+    ("nobody outside src/method reads the text of a spec", specs_are_asked),
     ("every source file is in a CMakeLists.txt", sources_are_listed),
     ("ARCHITECTURE.md names the folders there are", architecture_tells_the_truth),
 )

@@ -122,6 +122,24 @@ class Laws(unittest.TestCase):
             self.assertEqual(1, len(self.breaches(law, docs__a_md=text + "\n")), text)
         self.assertEqual(1, len(self.breaches(law, docs__a_md="\n", CMakeLists_txt=lists * 2)))
 
+    def test_text_of_a_spec(self):
+        law = laws.specs_are_asked
+        fine = ('if (strcmp(a->spec, b->spec) == 0 && strcmp(chosen.codec, "f32") != 0)\n'
+                '    /* strstr(spec, "x") */ puts("strstr(spec, x)"), strcpy(out, spec);\n'
+                'if (argc > 1 && strcmp(argv[1], "methods") == 0)\n')
+        self.assertEqual([], self.breaches(law, cli__a_c=fine))
+        for text in ('if (strncmp(spec, "dense", 5) == 0)', 'strcmp(row->job.spec, "regtopk")',
+                     'n = strcspn(settings->method, ":=");', 'strstr(complete,\n ":combine=")',
+                     "if (spec[len] == '=')", 'for (at = strpbrk(spec, ":="); at;)'):
+            self.assertEqual(1, len(self.breaches(law, cli__a_c=text + "\n")), text)
+        self.assertEqual([], self.breaches(law, cli__a_c="\n", src__method__a_c=text + "\n"))
+        fine = 'describe(spec).votes\nx = spec.encode()\nfor spec in specs:\n    pass\n'
+        self.assertEqual([], self.breaches(law, python__a_py=fine))
+        for text in ('votes = "combine=vote" in self.spec', 'if spec.startswith("sign"):',
+                     'name = re.match(r"[a-z]*", spec)', 'rest = spec[len(name):]',
+                     're.search("codec=(.*)", method.settings)'):
+            self.assertEqual(1, len(self.breaches(law, python__a_py=text + "\n")), text)
+
     def test_source_that_is_not_listed(self):
         law = laws.sources_are_listed
         self.assertTrue(self.breaches(

@@ -132,13 +132,35 @@ class Library(unittest.TestCase):
             self.assertIs(type(_library.error_of(status)), kind, status)
 
     def test_methods(self):
-        self.assertEqual(_method.methods()["regtopk"]["codec"], "topk")
         self.assertIn("keep=0.5", _method.try_spec("topk:keep=0.5"))
         self.assertRaisesRegex(ValueError, "signum", _method.try_spec, "sigum")
         self.assertRaisesRegex(ValueError, "qadam.*gradient", _method.try_spec, "qadam",
                                aggregate_out=True)
         self.assertRaisesRegex(ValueError, "wd", _method.try_spec, "topk:wd=0.1",
                                aggregate_out=True)
+
+    def test_specs_are_described(self):
+        chosen = _method.describe("codec=sign")
+        self.assertEqual((chosen.name, chosen.combine, chosen.votes, chosen.has_plain),
+                         ("composed", "vote", 1, 0))
+        chosen = _method.describe("qadam:min=7,lr=0.25,every=1")
+        self.assertEqual((chosen.owner, chosen.min, chosen.lr, chosen.local_steps, chosen.codec,
+                          chosen.back), (2, 7, 0.25, 1, "log:k=2", "nearest:k=8,range=0"))
+        self.assertEqual((chosen.has_gradient, _method.describe("powersgd").passes), (0, 2))
+        self.assertEqual(chosen.spec, _method.try_spec("qadam:min=7,lr=0.25"))
+        self.assertRaisesRegex(ValueError, "signum", _method.describe, "sigum")
+
+    def test_entries_of_a_spec(self):
+        found = _method.entries("topk:keep=0.5,combine=shard")
+        self.assertEqual(found[0], ("combine", "shard", True, True))
+        self.assertIn(("keep", "0.5", True, False), found)
+        self.assertIn(("momentum", "0", False, False), found)
+        self.assertEqual("topk:" + ",".join("%s=%s" % entry[:2] for entry in found),
+                         _method.describe("topk:keep=0.5,combine=shard").spec)
+        self.assertRaisesRegex(ValueError, "keep", _method.entries, "topk:kepe=0.5")
+        self.assertEqual(_method.spec_with("topk:keep=0.5", "keep=0.1,min=9,beta=0"),
+                         "topk:keep=0.5,min=9")
+        self.assertRaisesRegex(ValueError, "min", _method.spec_with, "topk", "min=-1")
 
 
 if __name__ == "__main__":

@@ -207,6 +207,33 @@ def case_uneven_inputs(rank, workers):
         assert abs(grads[-1] - 1.0) < 1e-6, grads  # the mean over the only rank left
 
 
+def case_a_vote_has_no_mean_over_the_others(rank, workers):
+    """The signs of a vote stay +1 and -1 when a rank abstains, whichever spec chooses it."""
+    for spec in ("codec=sign", "signum", "codec=sign,combine=vote"):
+        model = torch.nn.Linear(4, 1, bias=False)
+        ddp, state = hooked(model, spec, {"uneven": True})
+        assert state._chosen.votes and state._chosen.min == 0, spec
+        with ddp.join():
+            for _ in range(3 if rank == 0 else 1):
+                ddp.zero_grad()
+                ddp(torch.ones(1, 4)).sum().backward()
+                assert bool((model.weight.grad.abs() == 1).all()), (spec, model.weight.grad)
+            state.join()
+        state.close()
+
+
+def case_combines_without_plain_tensors(rank, workers):
+    state = state_of("topk:combine=sparse-allreduce")
+    assert state._chosen.min == 0 and state._chosen.combine == "sparse-allreduce"
+    state.close()
+    state = state_of("topk", min=5)
+    assert state._chosen.min == 5
+    state.close()
+    state = state_of("topk:min=3", min=5)
+    assert state._chosen.min == 3
+    state.close()
+
+
 def case_tiny_and_empty_tensors(rank, workers):
     class Odd(torch.nn.Module):
         def __init__(self):
@@ -321,6 +348,9 @@ def case_bad_specs(rank, workers):
     raises(ValueError, lambda: state_of("regtopk:keeep=1"), "did you mean 'keep'")
     raises(ValueError, lambda: state_of("regtopk:keep=0.01,lr=0.1"), "optimizer")
     raises(ValueError, lambda: state_of("dense:momentum=0.9"), "optimizer")
+    raises(ValueError, lambda: state_of("codec=f16,momentum=0.9"), "momentum", "optimizer")
+    raises(ValueError, lambda: state_of("codec=f16,update=sgd"), "update", "optimizer")
+    state_of("direction=momentum,momentum=0.5,codec=bf16").close()
     raises(ValueError, lambda: state_of("topk:clip=1"), "clip")
     raises(ValueError, lambda: state_of("qadam"), "qadam", "gradient")
     raises(ValueError, lambda: state_of("dqsgd", steps=0), "number of steps")

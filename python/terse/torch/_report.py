@@ -1,21 +1,21 @@
 """Bytes and times of a training so far, as a dict and as a table."""
 
-import re
 from ctypes import byref, c_void_p
 from typing import Any, Dict, List
 
-from .._library import Fault, Layout, check, library
+from .._library import CodecAbout, Fault, Layout, check, library
+from .._method import describe
 from . import _state
 
 
-def _payload(codec: str, name: str, shape) -> int:
-    """The longest payload of a tensor, in bytes."""
+def _payloads(codec: str, tensors) -> List[int]:
+    """The longest payload of each tensor, in bytes."""
     lib, handle, fault = library(), c_void_p(), Fault()
-    layout = Layout([(name, shape)])
+    layout = Layout(tensors)
     check(lib.codec_create(codec.encode(), layout.handle, None, byref(handle), byref(fault)), fault)
-    length = lib.codec_payload_bound(handle, 0)
+    lengths = [lib.codec_section_bound(handle, 0, index) for index in range(len(tensors))]
     lib.codec_destroy(handle)
-    return length
+    return lengths
 
 
 class Report(Dict[str, Any]):
@@ -25,7 +25,7 @@ class Report(Dict[str, Any]):
     def __init__(self, spec: str, totals: Dict[str, Any], holder: Any) -> None:
         method = holder.method
         super().__init__(spec=spec, settings="" if method is None else method.settings, **totals)
-        self["parameters"] = [] if method is None else _rows(spec, method, holder.tensors)
+        self["parameters"] = [] if method is None else _rows(method, holder.tensors)
 
     def __str__(self) -> str:
         spent = ", ".join("%s %.1f" % pair for pair in self["ms_per_step"].items())
@@ -44,21 +44,20 @@ class Report(Dict[str, Any]):
         return "\n".join(lines)
 
 
-def _rows(spec: str, method: Any, tensors) -> List[Dict[str, Any]]:
-    codec = re.search(r"codec=(\S+)", method.settings).group(1)
-    found = re.search(r"[:,]min=(\d+)", spec)
-    least = int(found.group(1)) if found else 0
+def _rows(method: Any, tensors) -> List[Dict[str, Any]]:
+    chosen, about = describe(method.spec), CodecAbout()
+    check(library().codec_check(chosen.codec.encode(), byref(about), None))
     residual = [part for part in method.parts() if part.name == "residual"]
-    rows, offset = [], 0
-    for name, shape in tensors:
+    rows, offset, payloads = [], 0, _payloads(chosen.codec, tensors)
+    for (name, shape), payload in zip(tensors, payloads):
         count = _state.count_of(shape)
         norm = None
         if residual:
             norm = float(_state.tensor_at(residual[0].address + 4 * offset, count).norm())
-        plain = count < least
+        plain = count < chosen.min
         rows.append({"name": name, "shape": tuple(shape), "elements": count,
-                     "travels": "plain" if plain else codec.split(":")[0],
-                     "bytes": _payload("f32" if plain else codec, name, shape),
+                     "travels": "plain" if plain else about.name.decode(),
+                     "bytes": 4 * count if plain else payload,
                      "dense_bytes": 4 * count, "residual_norm": norm})
         offset += count
     return rows

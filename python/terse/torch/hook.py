@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import TerseError
-from .._method import Method, Totals
+from .._method import Method, Totals, describe
 from . import _report, _state
 from ._buckets import Buckets, Item, Names
 from ._spec import agree, complete, shown
@@ -67,10 +67,9 @@ class State:
         self._queue: "queue.Queue[Optional[Item]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
         self._group = Group(self._carrier, members(process_group), timeout)
-        self._votes = "combine=vote" in self.spec or self.spec.startswith("sign")
-        two_passes = self.spec.startswith("powersgd") or "codec=low-rank" in self.spec
+        self._chosen = describe(self.spec)
         self._buckets = Buckets(self._make, Names(module), self._whole_of, self._mask_of,
-                                at_once=two_passes)
+                                at_once=self._chosen.passes > 1)
         if verbose and self.rank == 0:
             print("terse: %d workers, %s" % (self.workers, shown(self.spec)), flush=True)
 
@@ -87,7 +86,7 @@ class State:
 
     def _mask_of(self, tensors) -> torch.Tensor:
         return _state.owned(tensors, self.rank, self.workers,
-                            "combine=parameter-server" in self.spec)
+                            self._chosen.combine == "parameter-server")
 
     # ---- called by the hook: any thread, in DDP's order ----
 
@@ -133,7 +132,7 @@ class State:
                 return
             self._totals.add(report)
             skipped = report.exchange.skipped != 0
-            factor = self._scale if self._votes else self._scale * self._share()
+            factor = self._scale if self._chosen.votes else self._scale * self._share()
             # A GradScaler skips the step and lowers the scale when it finds infinities.
             instead = None if not skipped else float("inf") if self._scaled else 0.0
             results = buckets.results(factor, instead)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import MethodReport, TerseError
-from .._method import Method, Totals, try_spec
+from .._method import Method, Totals, describe, try_spec
 from . import _report, _state
 from ._spec import agree
 from .group import Group, members, own_group
@@ -173,7 +173,7 @@ class Spec(torch.optim.Optimizer):
 
     def _mask_of(self, tensors: Any) -> torch.Tensor:
         return _state.owned(tensors, self.rank, self.workers,
-                            "combine=parameter-server" in self.spec)
+                            describe(self.spec).combine == "parameter-server")
 
     def state_dict(self) -> Dict[str, Any]:
         """The state of this rank, with the weights: the model's state_dict holds the point at which
