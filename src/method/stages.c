@@ -27,23 +27,26 @@ static terse_status number_of(const struct tsi_settings *settings, enum tsi_word
 static terse_status compose(const struct tsi_settings *settings, struct tsi_stages *out,
                             terse_fault *fault)
 {
-    static const char *const directions[] = {"gradient", "momentum", "average", "adam"};
     static const char *const updates[] = {"sgd", "signed", "subtract", "adam"};
+    const char *directions[TSI_MAX_DIRECTIONS];
     const char *const direction = settings->word[TSI_WORD_DIRECTION];
     const char *const update = settings->word[TSI_WORD_UPDATE];
     int number = TSI_DIRECTION_GRADIENT;
     terse_status status = TERSE_OK;
     if (settings->word[TSI_WORD_CODEC][0] == '\0')
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a composed method needs codec=SPEC");
+    for (size_t i = 0; i < tsi_direction_count; i++)
+        directions[i] = tsi_directions[i].name;
     if (direction[0] != '\0')
-        status =
-            number_of(settings, TSI_WORD_DIRECTION, "direction", directions, 4, &number, fault);
+        status = number_of(settings, TSI_WORD_DIRECTION, "direction", directions,
+                           tsi_direction_count, &number, fault);
     out->direction = (enum tsi_direction)number;
     number = out->direction == TSI_DIRECTION_ADAM                    ? TSI_UPDATE_SUBTRACT
              : strcmp(settings->word[TSI_WORD_COMBINE], "vote") == 0 ? TSI_UPDATE_SIGNED
                                                                      : TSI_UPDATE_SGD;
     if (status == TERSE_OK && update[0] != '\0')
-        status = number_of(settings, TSI_WORD_UPDATE, "update", updates, 4, &number, fault);
+        status = number_of(settings, TSI_WORD_UPDATE, "update", updates,
+                           sizeof updates / sizeof updates[0], &number, fault);
     out->update = (enum tsi_update_kind)number;
     out->unit = out->update == TSI_UPDATE_SUBTRACT ? TSI_UNIT_WEIGHT : TSI_UNIT_GRADIENT;
     out->point = settings->value[TSI_LAMBDA] > 0 ? TSI_POINT_DETACHED : TSI_POINT_WEIGHTS;
