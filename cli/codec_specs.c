@@ -4,11 +4,24 @@
 
 #include <terse/terse.h>
 
-static int is_named(const char *codec, const char *const *specs, size_t count)
+/* Is the spec one of this codec? */
+static int is_of(const char *one, const char *codec)
 {
-    const size_t len = strlen(codec);
+    terse_layout *layout = NULL;
+    terse_codec *made = NULL;
+    terse_codec_about about = {.name = ""};
+    if (terse_layout_vector(1, &layout) == TERSE_OK &&
+        terse_codec_create(one, layout, NULL, &made, NULL) == TERSE_OK)
+        terse_codec_describe(made, &about);
+    terse_codec_destroy(made);
+    terse_layout_destroy(layout);
+    return strcmp(about.name, codec) == 0;
+}
+
+static int is_named(const char *codec, const char *const *some, size_t count)
+{
     for (size_t i = 0; i < count; i++)
-        if (strncmp(specs[i], codec, len) == 0 && (specs[i][len] == ':' || specs[i][len] == '\0'))
+        if (is_of(some[i], codec))
             return 1;
     return 0;
 }
