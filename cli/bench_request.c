@@ -105,9 +105,8 @@ static void set_defaults(struct bench_request *request, int quick)
     if (request->threads_count == 0)
         request->threads[request->threads_count++] = 1;
     if (request->items.count == 0 && kind == &bench_codecs_kind)
-        request->items.count =
-            codec_specs(default_codecs, sizeof default_codecs / sizeof default_codecs[0],
-                        request->items.items);
+        request->items.count = codec_specs(
+            default_codecs, sizeof default_codecs / sizeof default_codecs[0], request->items.items);
 }
 
 int bench_request_read(struct bench_request *request, int argc, char **argv)

@@ -12,8 +12,8 @@
 static terse_status check_kind(const uint8_t *frame, size_t len, uint8_t flags, terse_fault *fault)
 {
     if (len < TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN)
-        return tsi_fail(fault, TERSE_BAD_FRAME, len, "header: %zu bytes, no frame is under %u",
-                        len, TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN);
+        return tsi_fail(fault, TERSE_BAD_FRAME, len, "header: %zu bytes, no frame is under %u", len,
+                        TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN);
     if (memcmp(frame + TSI_AT_MAGIC, TSI_MAGIC, sizeof TSI_MAGIC - 1) != 0)
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_MAGIC, "magic: not TRSE");
     if (frame[TSI_AT_VERSION] != TERSE_FRAME_VERSION)
