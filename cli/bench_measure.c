@@ -290,7 +290,8 @@ static terse_status make_stage(struct stage *s, terse_fault *fault)
     s->passes = about.passes;
     s->limit = bench_limit_of(about.name);
     if (!s->limit || s->passes > MOST_PASSES) {
-        snprintf(fault->text, sizeof fault->text, "the table of limits has no row for this codec");
+        snprintf(fault->text, sizeof fault->text,
+                 "codec %s: cli/bench_limits.c has no memory limit for it", about.name);
         return TERSE_UNSUPPORTED;
     }
     for (uint32_t pass = 0; pass < s->passes; pass++) {

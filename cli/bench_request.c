@@ -5,10 +5,12 @@
 
 #include <terse/terse.h>
 
+#include "codec_specs.h"
 #include "common/number.h"
 #include "machine.h"
 #include "message.h"
 
+/* Options worth comparing; other codecs follow by name. */
 static const char *const default_codecs[] = {
     "f32",
     "f16",
@@ -26,6 +28,8 @@ static const char *const default_codecs[] = {
     "natural",
     "low-rank:rank=4",
 };
+
+_Static_assert((int)MAX_CODEC_SPECS <= (int)LONGEST_LIST, "all codecs fit into a list");
 
 const struct bench_kind bench_codecs_kind = {
     .name = "codecs",
@@ -100,10 +104,9 @@ static void set_defaults(struct bench_request *request, int quick)
         request->seconds = quick ? 0.1 : 1.5;
     if (request->threads_count == 0)
         request->threads[request->threads_count++] = 1;
-    if (request->items.count == 0 && kind == &bench_codecs_kind) {
-        request->items.count = sizeof default_codecs / sizeof default_codecs[0];
-        memcpy(request->items.items, default_codecs, sizeof default_codecs);
-    }
+    if (request->items.count == 0 && kind == &bench_codecs_kind)
+        request->items.count = codec_specs(
+            default_codecs, sizeof default_codecs / sizeof default_codecs[0], request->items.items);
 }
 
 int bench_request_read(struct bench_request *request, int argc, char **argv)

@@ -6,6 +6,7 @@
 
 #include <terse/terse.h>
 
+#include "codec_specs.h"
 #include "command.h"
 #include "common/number.h"
 #include "gradient.h"
@@ -29,7 +30,8 @@ const struct command cmd_demo = {
     .run = run,
 };
 
-static const char *const specs[] = {
+/* Roughly by size; other codecs follow. */
+static const char *const chosen[] = {
     "f32",
     "bf16",
     "f16",
@@ -196,7 +198,9 @@ static int print_outcomes(const struct demo *demo)
                                            "encode ms",     "decode ms"};
     for (size_t i = 0; i < 8; i++)
         table_cell(table, "%s", headings[i]);
-    for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
+    const char *specs[MAX_CODEC_SPECS];
+    const size_t spec_count = codec_specs(chosen, sizeof chosen / sizeof chosen[0], specs);
+    for (size_t i = 0; i < spec_count; i++) {
         struct outcome outcome = {0};
         int code = try_codec(demo, specs[i], &outcome);
         if (code != CLI_OK)

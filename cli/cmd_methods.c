@@ -77,7 +77,7 @@ static int look_at(const struct method_sample *sample, const char *spec, const u
 
 static const char *summary_of(const struct shown *shown)
 {
-    return shown->index < 0 ? "one's own, of stages" : shown->about.summary;
+    return shown->index < 0 ? "composed of stages" : shown->about.summary;
 }
 
 /* ---- as JSON ---- */

@@ -65,7 +65,7 @@ static terse_status send(struct tsi_bucket *bucket)
     const struct tsi_part part = part_of(bucket, bucket->in->rank);
     uint8_t *const frame = gather->messages.memory;
     tsi_encode_part(bucket, bucket->codec, &part, all, bucket->in->source, bucket->in->take, frame);
-    bucket->payload = frame + TERSE_FRAME_HEADER_LEN;
+    bucket->payload = frame + TSI_PART_PAYLOAD_AT;
     if (all.count > 0)
         bucket->payload_len += tsi_part_len(frame) - TSI_PART_EXTRA;
     return tsi_messages_post(bucket, &gather->messages);

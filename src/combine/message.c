@@ -267,7 +267,7 @@ void tsi_encode_part(struct tsi_bucket *bucket, terse_codec *codec, const struct
     if (status == TERSE_OK) {
         terse_fault fault = {.rank = -1};
         status = tsi_codec_encode(codec, part->route.pass, &part->key, pieces, in, take,
-                                  frame + TERSE_FRAME_HEADER_LEN, SIZE_MAX, &len);
+                                  frame + TSI_PART_PAYLOAD_AT, SIZE_MAX, &len);
         (void)tsi_bucket_fail(bucket, status, (int32_t)bucket->in->rank, &fault);
         tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
     }

@@ -111,7 +111,7 @@ static void write_lists(struct tsi_bucket *bucket, const struct tsi_part *part,
     }
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
         len += tsi_list_write(&sparse->list, bucket->in->kernel, &sparse->slice[i],
-                              bucket->in->dense, frame + TERSE_FRAME_HEADER_LEN + len);
+                              bucket->in->dense, frame + TSI_PART_PAYLOAD_AT + len);
     tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
     tsi_part_seal(bucket->codec, part, len, frame);
     tsi_clock(bucket->in, TERSE_STAGE_WIRE, &from);

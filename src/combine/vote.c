@@ -190,7 +190,7 @@ static terse_status count(struct tsi_bucket *bucket)
     const size_t len = tsi_codec_bound(bucket->codec, 0, mine);
     const struct tsi_messages *const there = &vote->sharded.there;
     uint8_t *const frame = vote->sharded.back.memory;
-    uint8_t *const bits = frame + TERSE_FRAME_HEADER_LEN;
+    uint8_t *const bits = frame + TSI_PART_PAYLOAD_AT;
     const struct tsi_part back =
         tsi_part_of(bucket, &vote->sharded.back, in->rank, TSI_TO_ALL,
                     tsi_owner_key(bucket, in->rank), bucket->codec->piece, mine);

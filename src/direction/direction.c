@@ -18,9 +18,8 @@
 /* ---- gradient ---- */
 
 /* out = in + rate * g */
-static void gradient_chunk(void *context, size_t chunk, size_t first, size_t count)
+static void add_gradient(const struct tsi_direct *direct, size_t first, size_t count)
 {
-    const struct tsi_direct *const direct = context;
     const float *const gradient = direct->gradient + first;
     const float *const at = direct->at ? direct->at + first : gradient;
     const float *const in = direct->in + first;
@@ -28,7 +27,6 @@ static void gradient_chunk(void *context, size_t chunk, size_t first, size_t cou
     const float scale = direct->scale;
     const float decay = direct->decay;
     const float rate = direct->rate;
-    (void)chunk;
     if (decay == 0) {
         INDEPENDENT
         for (size_t i = 0; i < count; i++)
@@ -41,14 +39,26 @@ static void gradient_chunk(void *context, size_t chunk, size_t first, size_t cou
 }
 
 /* The local weights take the same step; `at` may be the very same buffer, so they come after. */
-static void local_chunk(void *context, size_t chunk, size_t first, size_t count)
+static void gradient_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct tsi_direct *const direct = context;
-    const float *restrict const gradient = direct->gradient + first;
-    float *restrict const local = direct->local + first;
     (void)chunk;
-    for (size_t i = 0; i < count; i++)
-        local[i] -= direct->rate * (direct->scale * gradient[i] + direct->decay * local[i]);
+    if (direct->out)
+        add_gradient(direct, first, count);
+    if (direct->local) {
+        const float *restrict const gradient = direct->gradient + first;
+        float *restrict const local = direct->local + first;
+        for (size_t i = 0; i < count; i++)
+            local[i] -= direct->rate * (direct->scale * gradient[i] + direct->decay * local[i]);
+    }
+}
+
+static double gradient_bound(const struct tsi_direct *direct, double g,
+                             struct tsi_moment_bounds *bounds)
+{
+    (void)direct;
+    (void)bounds;
+    return g;
 }
 
 /* ---- momentum ---- */
@@ -94,6 +104,13 @@ static void momentum_chunk(void *context, size_t chunk, size_t first, size_t cou
         for (size_t i = 0; i < count; i++)
             local[i] -= rate * m[i];
     }
+}
+
+static double momentum_bound(const struct tsi_direct *direct, double g,
+                             struct tsi_moment_bounds *bounds)
+{
+    bounds->m = (double)direct->momentum * bounds->m + (double)direct->add * g;
+    return bounds->m;
 }
 
 /* ---- Adam ---- */
@@ -150,7 +167,31 @@ static void adam_chunk(void *context, size_t chunk, size_t first, size_t count)
     }
 }
 
+/* |m| <= ratio * sqrt(v) stays true: by Cauchy-Schwarz the next ratio is at most
+ * sqrt(beta1^2 / beta2 * ratio^2 + (1 - beta1)^2 / (1 - beta2)). */
+static double adam_bound(const struct tsi_direct *direct, double g,
+                         struct tsi_moment_bounds *bounds)
+{
+    const double beta1 = (double)direct->momentum;
+    const double beta2 = (double)direct->beta2;
+    const double ratio = bounds->ratio;
+    (void)momentum_bound(direct, g, bounds);
+    bounds->ratio =
+        sqrt(beta1 * beta1 / beta2 * ratio * ratio + (1 - beta1) * (1 - beta1) / (1 - beta2));
+    return bounds->ratio;
+}
+
 /* ---- all ---- */
+
+const struct tsi_direction_row tsi_directions[] = {
+    [TSI_DIRECTION_GRADIENT] = {"gradient", gradient_chunk, gradient_bound},
+    [TSI_DIRECTION_MOMENTUM] = {"momentum", momentum_chunk, momentum_bound},
+    [TSI_DIRECTION_AVERAGE] = {"average", momentum_chunk, momentum_bound},
+    [TSI_DIRECTION_ADAM] = {"adam", adam_chunk, adam_bound},
+};
+const size_t tsi_direction_count = sizeof tsi_directions / sizeof tsi_directions[0];
+_Static_assert(sizeof tsi_directions / sizeof tsi_directions[0] <= TSI_MAX_DIRECTIONS,
+               "stages.c has room for their names");
 
 void tsi_direct(enum tsi_direction direction, const struct tsi_direct *direct)
 {
@@ -159,17 +200,5 @@ void tsi_direct(enum tsi_direction direction, const struct tsi_direct *direct)
         memset(copy.out, 0, copy.count * sizeof *copy.out);
         copy.in = copy.out;
     }
-    switch (direction) {
-    case TSI_DIRECTION_GRADIENT:
-        if (copy.out)
-            tsi_each_chunk(copy.threads, copy.count, gradient_chunk, &copy);
-        if (copy.local)
-            tsi_each_chunk(copy.threads, copy.count, local_chunk, &copy);
-        break;
-    case TSI_DIRECTION_MOMENTUM:
-    case TSI_DIRECTION_AVERAGE:
-        tsi_each_chunk(copy.threads, copy.count, momentum_chunk, &copy);
-        break;
-    case TSI_DIRECTION_ADAM: tsi_each_chunk(copy.threads, copy.count, adam_chunk, &copy); break;
-    }
+    tsi_each_chunk(copy.threads, copy.count, tsi_directions[direction].chunk, &copy);
 }

@@ -14,6 +14,8 @@ enum tsi_direction {
     TSI_DIRECTION_ADAM,     /* m / (sqrt(v) + eps), m and v moving averages */
 };
 
+#define TSI_MAX_DIRECTIONS 16u
+
 /* All buffers start at the same element; `count` of them. g = scale * gradient + decay * at. */
 struct tsi_direct {
     const float *gradient;
@@ -35,6 +37,25 @@ struct tsi_direct {
     size_t count;
     unsigned threads;
 };
+
+/* Upper bounds of the magnitudes of the moments. */
+struct tsi_moment_bounds {
+    double m;
+    double ratio; /* |m| / sqrt(v) */
+};
+
+/* One direction: a row of tsi_directions, at the place of its number. */
+struct tsi_direction_row {
+    const char *name; /* in a spec: direction=NAME */
+    /* Elements first .. first+count-1 of the struct tsi_direct at `context`. */
+    void (*chunk)(void *context, size_t chunk, size_t first, size_t count);
+    /* Updates the bounds for a step whose |g| is at most `g`, and returns a bound of |direction|.
+     * Roundings are the caller's. */
+    double (*bound)(const struct tsi_direct *direct, double g, struct tsi_moment_bounds *bounds);
+};
+
+extern const struct tsi_direction_row tsi_directions[];
+extern const size_t tsi_direction_count; /* at most TSI_MAX_DIRECTIONS */
 
 /* Adam keeps v between the smallest normal float, so that a coordinate that is dead stays at 0, and
  * the largest. */

@@ -39,30 +39,20 @@ static void measure(terse_method *method)
             fmax(bounds->ratio, fabs((double)buffers->m.now[i]) / sqrt((double)buffers->v.now[i]));
 }
 
-/* |m| <= ratio * sqrt(v) stays true: by Cauchy-Schwarz the next ratio is at most
- * sqrt(beta1^2 / beta2 * ratio^2 + (1 - beta1)^2 / (1 - beta2)). */
-static double next_ratio(const struct tsi_direct *direct, double ratio)
-{
-    const double beta1 = (double)direct->momentum;
-    const double beta2 = (double)direct->beta2;
-    return sqrt(beta1 * beta1 / beta2 * ratio * ratio + (1 - beta1) * (1 - beta1) / (1 - beta2));
-}
-
 /* The bounds after a step with this gradient. */
 static struct tsi_bounds next_bounds(const terse_method *method, double gradient)
 {
     const struct tsi_direct direct = tsi_direct_of(method, NULL, 0, 0);
+    const struct tsi_direction_row *const row = &tsi_directions[method->stages.direction];
     struct tsi_bounds next = method->bounds;
+    struct tsi_moment_bounds moments = {next.m, next.ratio};
     const double point = next.weights + tsi_value(method, TSI_LAMBDA) * next.residual;
     const double g = (double)direct.scale * gradient + (double)direct.decay * point;
     const double slack = 1 + 1e-5; /* more than all roundings of a step together */
-    next.m = slack * ((double)direct.momentum * next.m + (double)direct.add * g);
-    if (method->stages.direction == TSI_DIRECTION_ADAM) {
-        next.ratio = slack * next_ratio(&direct, next.ratio);
-        next.residual = slack * (next.residual + (double)direct.rate * next.ratio);
-    } else {
-        next.residual = slack * (next.residual + (double)direct.rate * next.m);
-    }
+    const double most = slack * row->bound(&direct, g, &moments);
+    next.m = slack * moments.m;
+    next.ratio = slack * moments.ratio;
+    next.residual = slack * (next.residual + (double)direct.rate * most);
     return next;
 }
 

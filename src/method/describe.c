@@ -67,7 +67,7 @@ static void describe(const struct choice *choice, terse_method_description *out)
     *out = (terse_method_description){
         .name = settings->row->name,
         .point = point_of(stages),
-        .direction = tsi_direction_names[stages->direction],
+        .direction = tsi_directions[stages->direction].name,
         .feedback = stages->residual ? "residual" : "none",
         .unit = unit_of(stages),
         .combine = choice->combine->name,

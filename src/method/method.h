@@ -178,7 +178,6 @@ TERSE_CHECK terse_status tsi_stages_gradient(const struct tsi_settings *settings
 /* What of the settings needs the number of steps (options.steps); NULL: nothing. */
 const char *tsi_settings_need_steps(const struct tsi_settings *settings);
 
-extern const char *const tsi_direction_names[TSI_DIRECTION_ADAM + 1]; /* the words of specs */
 extern const char *const tsi_update_names[TSI_UPDATE_REPLACE + 1];
 
 /* ---- collective.c ---- */

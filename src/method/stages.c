@@ -7,13 +7,6 @@
 #include "base/spec.h"
 #include "method/method.h"
 
-const char *const tsi_direction_names[TSI_DIRECTION_ADAM + 1] = {
-    [TSI_DIRECTION_GRADIENT] = "gradient",
-    [TSI_DIRECTION_MOMENTUM] = "momentum",
-    [TSI_DIRECTION_AVERAGE] = "average",
-    [TSI_DIRECTION_ADAM] = "adam",
-};
-
 /* Those before "replace" may be composed. */
 const char *const tsi_update_names[TSI_UPDATE_REPLACE + 1] = {
     [TSI_UPDATE_SGD] = "sgd",           [TSI_UPDATE_SIGNED] = "signed",
@@ -66,15 +59,18 @@ static int composes_vote(const struct tsi_settings *settings)
 static terse_status compose(const struct tsi_settings *settings, struct tsi_stages *out,
                             terse_fault *fault)
 {
+    const char *directions[TSI_MAX_DIRECTIONS];
     const char *const direction = settings->word[TSI_WORD_DIRECTION];
     const char *const update = settings->word[TSI_WORD_UPDATE];
     int number = TSI_DIRECTION_GRADIENT;
     terse_status status = TERSE_OK;
     if (settings->word[TSI_WORD_CODEC][0] == '\0')
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "a composed method needs codec=SPEC");
+    for (size_t i = 0; i < tsi_direction_count; i++)
+        directions[i] = tsi_directions[i].name;
     if (direction[0] != '\0')
-        status = number_of(settings, TSI_WORD_DIRECTION, "direction", tsi_direction_names,
-                           TSI_DIRECTION_ADAM + 1, &number, fault);
+        status = number_of(settings, TSI_WORD_DIRECTION, "direction", directions,
+                           tsi_direction_count, &number, fault);
     out->direction = (enum tsi_direction)number;
     number = out->direction == TSI_DIRECTION_ADAM ? TSI_UPDATE_SUBTRACT
              : composes_vote(settings)            ? TSI_UPDATE_SIGNED

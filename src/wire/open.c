@@ -12,13 +12,14 @@
 static terse_status check_kind(const uint8_t *frame, size_t len, uint8_t flags, terse_fault *fault)
 {
     if (len < TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN)
-        return tsi_fail(fault, TERSE_BAD_FRAME, len, "header: %zu bytes, no frame is under 88",
-                        len);
+        return tsi_fail(fault, TERSE_BAD_FRAME, len, "header: %zu bytes, no frame is under %u", len,
+                        TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN);
     if (memcmp(frame + TSI_AT_MAGIC, TSI_MAGIC, sizeof TSI_MAGIC - 1) != 0)
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_MAGIC, "magic: not TRSE");
     if (frame[TSI_AT_VERSION] != TERSE_FRAME_VERSION)
         return tsi_fail(fault, TERSE_BAD_VERSION, TSI_AT_VERSION,
-                        "version: %u, this library reads 1", frame[TSI_AT_VERSION]);
+                        "version: %u, this library reads %u", frame[TSI_AT_VERSION],
+                        TERSE_FRAME_VERSION);
     if (frame[TSI_AT_FLAGS] & ~flags)
         return tsi_fail(fault, TERSE_BAD_FRAME, TSI_AT_FLAGS,
                         "flags: 0x%02x, only bit 0 has a meaning", frame[TSI_AT_FLAGS]);

@@ -8,7 +8,8 @@
 #include <terse/frame.h>
 
 #define TSI_ROUTE_LEN ((size_t)8)
-#define TSI_PART_EXTRA ((size_t)TERSE_FRAME_HEADER_LEN + TERSE_FRAME_TRAILER_LEN + TSI_ROUTE_LEN)
+#define TSI_PART_PAYLOAD_AT ((size_t)TERSE_FRAME_HEADER_LEN)
+#define TSI_PART_EXTRA (TSI_PART_PAYLOAD_AT + TERSE_FRAME_TRAILER_LEN + TSI_ROUTE_LEN)
 
 /* Which message of which run this is. Keys its checksum. */
 struct tsi_route {
@@ -35,7 +36,7 @@ struct tsi_part {
     uint64_t count;    /* elements that the payload is about */
 };
 
-/* The payload lies at frame + TERSE_FRAME_HEADER_LEN already. */
+/* The payload lies at frame + TSI_PART_PAYLOAD_AT already. */
 void tsi_part_seal(const terse_codec *codec, const struct tsi_part *part, size_t payload_len,
                    uint8_t *frame);
 

@@ -13,8 +13,8 @@ TERSE = os.environ.get("TERSE", "build/terse")
 
 OK, REFUSED, USAGE, MACHINE = 0, 1, 2, 3
 
-# One spec per codec at least, with the error of one step that it must stay under (|x - C(x)| / |x|
-# for normal numbers); None where the output is not near the input by design.
+# Specs with the error of one step that each must stay under (|x - C(x)| / |x| for normal numbers);
+# None where the output is not near the input by design.
 SPECS = {
     "f32": 0.0,
     "f16": 1e-3,

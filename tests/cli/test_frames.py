@@ -22,10 +22,15 @@ class RoundTrip(Case):
         self.terse("decode", self.path("f"), "-o", self.path("out.npy"))
         return read_npy(self.read("out.npy"))
 
+    def specs(self):
+        """SPECS, and the name of each codec that is not among them, without a bound."""
+        names = [codec["name"] for codec in self.json("codecs", "--json")["codecs"]]
+        listed = {spec.split(":")[0] for spec in SPECS}
+        self.assertLessEqual(listed, set(names))
+        return {**SPECS, **{name: None for name in names if name not in listed}}
+
     def test_every_codec(self):
-        names = {c["name"] for c in self.json("codecs", "--json")["codecs"]}
-        self.assertEqual(names, {spec.split(":")[0] for spec in SPECS}, "a codec is not tested")
-        for spec, bound in SPECS.items():
+        for spec, bound in self.specs().items():
             with self.subTest(spec):
                 self.encode(spec)
                 shape, decoded = self.decode()
@@ -38,7 +43,7 @@ class RoundTrip(Case):
                     self.assertLessEqual(error, bound)
 
     def test_decoded_plus_residual_is_the_input(self):
-        for spec in SPECS:
+        for spec in self.specs():
             with self.subTest(spec):
                 self.encode(spec, "--take", self.path("left.npy"))
                 _, decoded = self.decode()
@@ -76,7 +81,7 @@ class RoundTrip(Case):
                          (2**64 - 1, 5, 2**24 - 2))
 
     def test_threads_and_kernel_sets_change_nothing(self):
-        for spec in SPECS:
+        for spec in self.specs():
             plain = self.encode(spec)
             self.assertEqual(plain, self.encode(spec, "--threads", "2"), spec)
             self.terse("encode", self.input, "-o", self.path("f"), "-c", spec,

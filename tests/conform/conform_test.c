@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "codec/codec.h"
 #include "support/support.h"
 
 static const char *const specs[] = {
@@ -344,13 +345,21 @@ static void additive_payloads_add_up(void **unused)
 }
 
 /* NaN or infinity in an encoded element is a status, and the residual is unchanged, bit for bit. */
+/* Does it read every element? A codec whose runs are known before a gradient is reads those. */
+static int reads_all(const terse_codec_about *about)
+{
+    for (size_t i = 0; i < tsi_codec_count; i++)
+        if (strcmp(tsi_codecs[i]->name, about->name) == 0)
+            return !tsi_codecs[i]->support;
+    return 1;
+}
+
 static void non_finite_input_is_refused_and_nothing_is_lost(void **unused)
 {
     static const float poison[] = {NAN, INFINITY, -INFINITY};
     (void)unused;
     for (size_t s = 0; s < SPECS; s++) {
         struct bench b = bench_new(specs[s], 2);
-        const int looks_at_all = strncmp(specs[s], "block", 5) != 0;
         for (size_t p = 0; p < 3; p++) {
             struct test_random random = {test_seed() + 10 * s + p};
             for (size_t i = 0; i < b.count; i++)
@@ -373,7 +382,7 @@ static void non_finite_input_is_refused_and_nothing_is_lost(void **unused)
                                                                 b.decoded, NULL),
                                          TERSE_OK);
                 }
-                if (looks_at_all)
+                if (reads_all(&b.about))
                     assert_int_equal(status, TERSE_NOT_FINITE);
                 const int exact =
                     strncmp(specs[s], "low-rank", 8) != 0 && strncmp(specs[s], "uniform", 7) != 0 &&

@@ -15,25 +15,20 @@ import make_runs  # noqa: E402
 
 GOLDEN = pathlib.Path(__file__).resolve().parents[1] / "golden"
 
-# number in the registry, name, option bytes as in a frame
-CODECS = [
-    (0, "f32", b""),
-    (1, "f16", b""),
-    (2, "bf16", b""),
-    (3, "sign", b"\1"),
-    (4, "scaled-sign", b""),
-    (5, "topk", struct.pack("<dB", 0.05, 0)),
-    (5, "topk-f16", struct.pack("<dB", 0.3, 1)),
-    (6, "block", struct.pack("<d", 7.5)),
-    (7, "log", b"\2"),
-    (7, "log-k0", b"\0"),
-    (8, "uniform", b"\4\0"),
-    (8, "uniform-norm-2", b"\x09\1"),
-    (9, "nearest", struct.pack("<Bd", 6, 0)),
-    (9, "nearest-range", struct.pack("<Bd", 3, 0.5)),
-    (10, "natural", b""),
-    (11, "low-rank", b"\2"),
-]
+CODEC_AT, OPTIONS_AT, HEADER_LEN = 5, 64, 80  # docs/wire-format.md, section 1
+
+
+def codecs():
+    """(number in the registry, name, option bytes) of every codec and options that a golden frame
+    has; the registry is in wire order."""
+    frames = [(path.stem, path.read_bytes()) for path in sorted((GOLDEN / "frames").glob("*.terse"))]
+    ids = sorted({frame[CODEC_AT] for _, frame in frames})
+    found = {}
+    for name, frame in frames:
+        options = frame[OPTIONS_AT:HEADER_LEN].rstrip(b"\0")
+        found.setdefault((ids.index(frame[CODEC_AT]), options), name)
+    return [(number, name, options) for (number, options), name in found.items()]
+
 
 SHAPES = [(17, 19), (1, 1)]
 
@@ -50,7 +45,7 @@ def floats(count):
 
 
 def subjects():
-    for number, name, options in CODECS:
+    for number, name, options in codecs():
         for rows, cols in SHAPES:
             yield f"{name}-{rows}x{cols}", head(number, options, rows, cols, 0) + floats(37)
         yield f"{name}-not-finite", (head(number, options, 5, 3, 1) + floats(9)

@@ -326,6 +326,17 @@ def architecture_tells_the_truth(files):
             yield "ARCHITECTURE.md does not name %s/" % folder
 
 
+def architecture_knows_the_layers(files):
+    """The last column of its table is MAY_INCLUDE."""
+    text = read("ARCHITECTURE.md") if "ARCHITECTURE.md" in files else ""
+    told = dict(re.findall(r"(?m)^\| `src/(\w+)/` \|.*\| ([^|]+) \|$", text))
+    for folder, allowed in MAY_INCLUDE.items():
+        named = set(re.findall(r"\w+", told.get(folder, "")))
+        if named != allowed:
+            yield "ARCHITECTURE.md: src/%s/ may include %s, not %s" % (
+                folder, ", ".join(sorted(allowed)) or "-", ", ".join(sorted(named)) or "-")
+
+
 LAWS = (
     ("base <- kernels <- layout <- codec, wire, group <- combine <- method <- exchange", layers),
     ("public headers include public headers", public_headers_include_public_headers),
@@ -345,6 +356,7 @@ LAWS = (
     ("nobody outside src/method reads the text of a spec", specs_are_asked),
     ("every source file is in a CMakeLists.txt", sources_are_listed),
     ("ARCHITECTURE.md names the folders there are", architecture_tells_the_truth),
+    ("ARCHITECTURE.md tells who may include whom", architecture_knows_the_layers),
 )
 
 

@@ -154,6 +154,15 @@ class Laws(unittest.TestCase):
         self.assertTrue(self.breaches(law, ARCHITECTURE_md=good + "`src/gone/`\n"))
         self.assertTrue(self.breaches(law, ARCHITECTURE_md=good, src__wire__a_c="\n"))
 
+    def test_architecture_and_layers(self):
+        law = laws.architecture_knows_the_layers
+        rows = ["| `src/%s/` | x | %s |\n" % (folder, ", ".join(sorted(allowed)) or "-")
+                for folder, allowed in laws.MAY_INCLUDE.items()]
+        self.assertEqual([], self.breaches(law, ARCHITECTURE_md="".join(rows)))
+        self.assertEqual(1, len(self.breaches(law, ARCHITECTURE_md="".join(rows[:-1]))))
+        wrong = "".join(rows).replace("| base, method |", "| base |")
+        self.assertEqual(1, len(self.breaches(law, ARCHITECTURE_md=wrong)))
+
 
 if __name__ == "__main__":
     unittest.main()
