@@ -93,7 +93,7 @@ const struct method_limit *method_limit_of(const char *spec, const char **why)
     static char reason[96];
     terse_method_about about;
     terse_method_description chosen = {.size = sizeof chosen};
-    *why = "the table of limits does not know this method";
+    *why = "the table of limits has no row for this method";
     if (terse_method_describe(spec, &chosen, NULL) != TERSE_OK)
         return NULL;
     int index = method_index(chosen.name, &about);
@@ -101,7 +101,8 @@ const struct method_limit *method_limit_of(const char *spec, const char **why)
         return NULL;
     const char *changed = changed_option(spec, index);
     if (changed || names_a_stage(spec)) {
-        snprintf(reason, sizeof reason, "%s makes other passes of it than the table of limits has",
+        snprintf(reason, sizeof reason,
+                 "with %s it makes other passes than the table of limits has",
                  changed ? changed : "another stage");
         *why = reason;
         return NULL;

@@ -28,7 +28,7 @@ struct method_limit {
 extern const struct method_limit method_limits[];
 extern const size_t method_limit_count;
 
-/* Of a complete spec. NULL, with the reason, where an option makes other passes of it. */
+/* The limit of a complete spec; NULL, with the reason, if an option changes the passes. */
 const struct method_limit *method_limit_of(const char *spec, const char **why);
 
 /* Buffers for the largest size of a run, allocated once. */

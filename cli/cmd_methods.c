@@ -50,7 +50,7 @@ static double compression_ratio(const struct method_bytes *bytes)
     return bytes->dense / bytes->sent;
 }
 
-/* Says what is wrong, and points at it. */
+/* Prints what is wrong, and points at it. */
 static int refuse(const char *spec, terse_status status, const terse_fault *fault)
 {
     char subject[256];
@@ -249,9 +249,10 @@ static const char *feedback_text(const terse_method_description *chosen)
     if (strcmp(chosen->feedback, "residual") != 0)
         return chosen->feedback;
     return strcmp(chosen->unit, "weights") == 0
-               ? "residual, in units of weights: lr is inside, so a change of lr needs nothing"
-               : "residual, in units of gradients: lr is outside, so a change of lr or of the loss "
-                 "scale also changes what is remembered";
+               ? "residual, in units of weights: it includes lr, so a change of lr leaves it valid"
+               : "residual, in units of gradients: it excludes lr, so a new lr also applies to "
+                 "what "
+                 "was dropped before, and a new loss scale mixes two scales";
 }
 
 static void print_stages(const terse_method_description *chosen)

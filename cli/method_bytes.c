@@ -12,7 +12,7 @@ enum {
     SAMPLE_COUNT = METHOD_SAMPLE_ROWS * METHOD_SAMPLE_COLS,
     SEED = 1,
     SHIFT = 16,   /* floats from one worker's gradient to the next: a cache line */
-    STEPS = 1000, /* of the whole training, for rules that share bits out over it */
+    STEPS = 1000, /* length of the training, for bit budgets */
 };
 
 int method_sample_create(struct method_sample *sample)

@@ -76,7 +76,7 @@ typedef struct terse_method_report {
 
 /* ---- the table of methods ---- */
 
-/* A method as the table has it; terse_method_describe tells its stages. All texts are constants. */
+/* One row of the table; terse_method_describe returns its stages. All texts are constants. */
 typedef struct terse_method_about {
     const char *name;
     const char *summary;
@@ -94,7 +94,7 @@ TERSE_API TERSE_CHECK terse_status terse_method_option(uint32_t index, uint32_t 
 
 /* ---- what a spec chooses: read without a group or a layout ---- */
 
-/* Reads a spec without making anything: TERSE_OK, or TERSE_BAD_SPEC with offset and reason. */
+/* Checks a spec and creates nothing: TERSE_OK, or TERSE_BAD_SPEC with offset and reason. */
 TERSE_API TERSE_CHECK terse_status terse_method_check(const char *spec, terse_fault *fault);
 
 typedef enum terse_owner {
@@ -163,7 +163,7 @@ TERSE_API TERSE_CHECK terse_status terse_method_spec_with(const char *spec, cons
                                                           int replace, char *out, size_t cap,
                                                           terse_fault *fault);
 
-/* ---- making one ---- */
+/* ---- creation ---- */
 
 /* `weights` (terse_layout_count floats, equal on all workers) belong to the caller, must outlive
  * the method and may be read between steps; every step writes them. The group must outlive the
