@@ -13,7 +13,7 @@ static uint32_t larger(uint32_t most, float value)
 uint32_t tsi_owner_update(const struct tsi_owner *owner, float *sum, uint64_t first, size_t count,
                           float workers)
 {
-    float *restrict const total = sum + first;
+    float *restrict const total = sum;
     uint32_t most = 0;
     if (owner->kind == TSI_OWNER_MEAN) {
         for (size_t i = 0; i < count; i++) {
