@@ -208,8 +208,7 @@ static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count
         for (uint32_t r = 0; reduction->section && r < in->workers; r++)
             if (tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
                 atomic_store(&reduction->bad_code, 1);
-        if (tsi_owner_update(&in->owner, sum, element, here, (float)in->workers) >=
-            TSK_INFINITY_BITS)
+        if (!tsi_owner_update(&in->owner, sum, element, here, (float)in->workers))
             atomic_store(&reduction->not_finite, 1);
     }
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 #include "kernels/kernels.h"
 #include "update/sparse_clear.h"
@@ -16,7 +17,7 @@ struct job {
     struct tsi_update update;
     const float *restrict sum;
     const struct tsi_span *span;
-    float divisor;
+    struct tsi_divisor divisor;
 };
 
 static float sign_of(float x)
@@ -39,12 +40,12 @@ static void sgd(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     const float decay = job->update.decay;
     (void)chunk;
     for (size_t i = 0; i < count; i++)
-        weights[i] -= lr * (sum[i] / divisor + decay * weights[i]);
+        weights[i] -= lr * (tsi_divide(sum[i], divisor) + decay * weights[i]);
 }
 
 static void sgd_momentum(void *context, size_t chunk, size_t first, size_t count)
@@ -53,13 +54,13 @@ static void sgd_momentum(void *context, size_t chunk, size_t first, size_t count
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
     float *restrict const m = job->update.m + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     const float decay = job->update.decay;
     const float momentum = job->update.momentum;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
-        m[i] = momentum * m[i] + (sum[i] / divisor + decay * weights[i]);
+        m[i] = momentum * m[i] + (tsi_divide(sum[i], divisor) + decay * weights[i]);
         weights[i] -= lr * m[i];
     }
 }
@@ -69,11 +70,11 @@ static void subtract(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     (void)chunk;
     for (size_t i = 0; i < count; i++)
-        weights[i] -= lr * (sum[i] / divisor);
+        weights[i] -= lr * tsi_divide(sum[i], divisor);
 }
 
 static void subtract_momentum(void *context, size_t chunk, size_t first, size_t count)
@@ -82,13 +83,13 @@ static void subtract_momentum(void *context, size_t chunk, size_t first, size_t 
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
     float *restrict const m = job->update.m + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     const float momentum = job->update.momentum;
     const int nesterov = job->update.nesterov;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
-        const float mean = sum[i] / divisor;
+        const float mean = tsi_divide(sum[i], divisor);
         m[i] = momentum * m[i] + mean;
         weights[i] -= lr * (nesterov ? momentum * m[i] + mean : m[i]);
     }
@@ -102,7 +103,7 @@ static void adam(void *context, size_t chunk, size_t first, size_t count)
     float *restrict const weights = update->weights + first;
     float *restrict const m = update->m + first;
     float *restrict const v = update->v + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = update->lr;
     const float decay = update->decay;
     const float beta1 = update->momentum;
@@ -114,7 +115,7 @@ static void adam(void *context, size_t chunk, size_t first, size_t count)
     const float eps = update->eps * root;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
-        const float mean = sum[i] / divisor;
+        const float mean = tsi_divide(sum[i], divisor);
         m[i] = beta1 * m[i] + (1.0f - beta1) * mean;
         v[i] = beta2 * v[i] + (1.0f - beta2) * (mean * mean);
         const float ratio = factor * m[i] / (sqrtf(v[i]) + eps);
@@ -149,12 +150,12 @@ static void write_mean(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const float *const sum = job->sum + first;
     float *const out = job->update.weights + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     (void)chunk;
-    if (out == sum && divisor == 1)
+    if (out == sum && divisor.by == 1)
         return;
     for (size_t i = 0; i < count; i++)
-        out[i] = sum[i] / divisor;
+        out[i] = tsi_divide(sum[i], divisor);
 }
 
 static void write_sign(void *context, size_t chunk, size_t first, size_t count)
@@ -189,7 +190,7 @@ static void from_codes(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const struct tsi_update *const update = &job->update;
     const int writes = update->kind == TSI_UPDATE_REPLACE ||
-                       (update->kind == TSI_UPDATE_WRITE && job->divisor == 1);
+                       (update->kind == TSI_UPDATE_WRITE && job->divisor.by == 1);
     (void)chunk;
     for (size_t at = first; at < first + count; at += TSI_TILE) {
         const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
@@ -261,7 +262,7 @@ void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *agg
 {
     for (uint32_t i = 0; i < aggregate->count; i++) {
         const struct tsi_span *const span = &aggregate->span[i];
-        struct job job = {*update, span->value, span, aggregate->divisor};
+        struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
         move_to(&job.update, (size_t)span->first);
         if (update->clear)
             tsi_sparse_clear_mark(update->clear, span->first, span->index, span->count);
