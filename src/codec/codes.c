@@ -47,12 +47,14 @@ struct decoding {
     atomic_int bad;
 };
 
-/* Tile by tile, so that what is cleared, unpacked and added to meets in the first-level cache. */
+/* Tile by tile where tiles are cleared first, so that this meets the decoding in the first-level
+ * cache. */
 static uint32_t decode_range(const struct tsi_coded *coded, size_t first, size_t count, float *out)
 {
+    const size_t most = out && !coded->fresh ? count : TSI_TILE;
     uint32_t bad = 0;
-    for (size_t at = first; at < first + count; at += TSI_TILE) {
-        const size_t tile = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
+    for (size_t at = first; at < first + count; at += most) {
+        const size_t tile = first + count - at < most ? first + count - at : most;
         float unwanted[TSI_TILE];
         if (!out)
             memset(unwanted, 0, tile * sizeof *unwanted);
