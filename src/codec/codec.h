@@ -40,6 +40,15 @@ struct tsi_entries {
     size_t done; /* entries decoded, of a plain piece: it has no reader */
 };
 
+/* A section of one code per element, all of one width: any range of it can be decoded alone. */
+struct tsi_codes {
+    const uint8_t *section;
+    size_t len;    /* of the section */
+    size_t at;     /* where the codes begin */
+    unsigned bits; /* of a code; 0: there are no codes, and all elements are 0 */
+    float scale;   /* what the header says; each codec defines it */
+};
+
 #define TSI_BATCH 64u
 
 /* Consecutive entries of a section, ascending. */
@@ -73,15 +82,7 @@ struct tsi_call {
     int prescanned;      /* 1: `prescan` has seen all of what is to be encoded, as it is now */
     struct tsi_scores scores;
     const struct tsi_bit_rule *rule; /* NULL: the bits of the option */
-    int fresh;                       /* 1: what `out` holds counts as 0 (codecs that are `fresh`) */
 };
-
-/* Prepares a tile of `out` for adding, shortly before the codec adds to it. */
-static inline void tsi_call_start(const struct tsi_call *call, float *out, size_t count)
-{
-    if (call->fresh)
-        memset(out, 0, count * sizeof *out);
-}
 
 struct terse_codec_ops {
     uint8_t wire_id;  /* 1..127 built in, 128..191 contributed, 192..255 private */
@@ -91,7 +92,6 @@ struct terse_codec_ops {
     uint32_t passes;
     const terse_option *options;
     size_t option_count;
-    int fresh; /* 1: decode_add respects tsi_call.fresh; otherwise walk.c zeroes `out` first */
 
     /* The largest length of a section of this piece; its length if TERSE_CODEC_FIXED_LEN. */
     size_t (*section_bound)(const double *option, const struct tsi_piece *piece, uint32_t pass);
@@ -111,8 +111,19 @@ struct terse_codec_ops {
     terse_status (*encode)(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len);
 
-    /* Decodes the section and adds it to the piece at `out`. Reads at most `len` bytes and writes
-     * the section's length to *used. Fault offsets count from `section`. */
+    /* For codecs whose sections are codes of one width behind a small header, else NULL:
+     * `open_codes` reads at most `len` bytes and checks all but the codes; `add_codes` adds
+     * elements first .. first+count-1 to those at `out`, `first` is a multiple of 8. It returns 1
+     * if a code is invalid (then `out` is unspecified), else 0, and `bad_code` says what is wrong.
+     * Fault offsets count from `section`. */
+    terse_status (*open_codes)(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               struct tsi_codes *out, terse_fault *fault);
+    uint32_t (*add_codes)(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
+                          size_t count, float *out);
+    const char *bad_code;
+
+    /* For all other codecs: decodes the section and adds it to the piece at `out`. Reads at most
+     * `len` bytes and writes the section's length to *used. */
     terse_status (*decode_add)(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault);
 

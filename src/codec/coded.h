@@ -5,6 +5,8 @@
 
 #include "codec/section.h"
 
+#define TSI_OFF_GRID "a code is not on the grid"
+
 struct tsi_grid {
     const struct tsi_call *call;
     unsigned bits;   /* per code: sign and magnitude */
@@ -24,23 +26,12 @@ struct tsi_grid {
                     float sign);
 };
 
-/* Scratch bytes of tsi_codes_decode. */
-size_t tsi_codes_scratch(const struct tsi_piece *piece);
-
 /* Writes the packed codes of a piece to `packed` (tsi_packed_len bytes), and subtracts the decoded
  * values from `take` unless that is NULL. The caller has checked the range of the piece. */
 void tsi_codes_encode(const struct tsi_grid *grid, const float *in, float *take, uint8_t *packed);
 
-/* Makes the grid of a piece from the scale at the start of its section. */
-typedef struct tsi_grid tsi_grid_fn(const struct tsi_call *call, float scale);
-
-/* Decodes a section of an f32 scale and packed codes, the format of log and nearest. */
-TERSE_CHECK terse_status tsi_scaled_decode(const struct tsi_call *call, tsi_grid_fn *grid_of,
-                                           const uint8_t *section, size_t len, size_t *used,
-                                           float *out, terse_fault *fault);
-
-/* Decodes the packed codes at section + at and adds them to `out`. */
-TERSE_CHECK terse_status tsi_codes_decode(const struct tsi_grid *grid, const uint8_t *section,
-                                          size_t at, float *out, terse_fault *fault);
+/* Decodes packed codes: the slot `add_codes` of a codec with this grid. */
+uint32_t tsi_codes_add(const struct tsi_grid *grid, const struct tsi_codes *codes, size_t first,
+                       size_t count, float *out);
 
 #endif

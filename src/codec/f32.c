@@ -24,13 +24,16 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     return tsi_run_copy(call, in, take, count, section);
 }
 
-static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                               size_t *used, float *out, terse_fault *fault)
+static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               struct tsi_codes *out, terse_fault *fault)
 {
-    const size_t count = call->piece->count;
-    *used = count * sizeof(float);
-    const terse_status status = tsi_section_len(len, *used, fault);
-    return status == TERSE_OK ? tsi_run_add(call, section, 0, count, out, fault) : status;
+    return tsi_codes_open(call, 8 * sizeof(float), section, len, out, fault);
+}
+
+static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
+                          size_t count, float *out)
+{
+    return call->kernel->add_f32(out, codes->section + first * sizeof(float), count);
 }
 
 const struct terse_codec_ops tsi_codec_f32 = {
@@ -43,5 +46,7 @@ const struct terse_codec_ops tsi_codec_f32 = {
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = encode,
-    .decode_add = decode_add,
+    .open_codes = open_codes,
+    .add_codes = add_codes,
+    .bad_code = "a value is not finite",
 };

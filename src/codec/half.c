@@ -12,9 +12,8 @@ struct half_job {
     uint32_t (*add_f32)(float *out, const uint8_t *in, size_t count, float factor);
     uint32_t limit;
     const float *in;
-    float *out;          /* the residual or the sum; NULL: encode takes nothing */
-    const uint8_t *from; /* the section to decode */
-    uint8_t *section;    /* the section to write */
+    float *out; /* the residual; NULL: nothing is taken */
+    uint8_t *section;
 };
 
 static struct half_job f16_job(const struct tsi_call *call)
@@ -85,30 +84,22 @@ static terse_status encode(struct half_job job, const float *in, float *take, ui
     return status;
 }
 
-static void decode_chunk(void *context, size_t chunk, size_t first, size_t count)
+static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               struct tsi_codes *out, terse_fault *fault)
 {
-    const struct half_job *const job = context;
-    uint32_t *const bad = job->call->scratch;
-    tsi_call_start(job->call, job->out + first, count);
-    bad[chunk] = job->add_f32(job->out + first, job->from + 2 * first, count, 1.0f);
+    return tsi_codes_open(call, 16, section, len, out, fault);
 }
 
-static terse_status decode_add(struct half_job job, const uint8_t *section, size_t len,
-                               size_t *used, float *out, terse_fault *fault)
+static uint32_t f16_add_codes(const struct tsi_call *call, const struct tsi_codes *codes,
+                              size_t first, size_t count, float *out)
 {
-    const size_t count = job.call->piece->count;
-    const uint32_t *const bad = job.call->scratch;
-    const terse_status status = tsi_section_len(len, count * 2, fault);
-    if (status != TERSE_OK)
-        return status;
-    job.from = section;
-    job.out = out;
-    tsi_each_chunk(job.call->threads, count, decode_chunk, &job);
-    for (size_t i = 0; i < tsi_chunk_total(count); i++)
-        if (bad[i])
-            return tsi_fail(fault, TERSE_BAD_FRAME, i * TSI_CHUNK * 2, "a value is not finite");
-    *used = count * 2;
-    return TERSE_OK;
+    return call->kernel->f16_add_f32(out, codes->section + 2 * first, count, 1.0f);
+}
+
+static uint32_t bf16_add_codes(const struct tsi_call *call, const struct tsi_codes *codes,
+                               size_t first, size_t count, float *out)
+{
+    return call->kernel->bf16_add_f32(out, codes->section + 2 * first, count, 1.0f);
 }
 
 static terse_status f16_encode(const struct tsi_call *call, const float *in, float *take,
@@ -117,22 +108,10 @@ static terse_status f16_encode(const struct tsi_call *call, const float *in, flo
     return encode(f16_job(call), in, take, section, len);
 }
 
-static terse_status f16_decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                                   size_t *used, float *out, terse_fault *fault)
-{
-    return decode_add(f16_job(call), section, len, used, out, fault);
-}
-
 static terse_status bf16_encode(const struct tsi_call *call, const float *in, float *take,
                                 uint8_t *section, size_t *len)
 {
     return encode(bf16_job(call), in, take, section, len);
-}
-
-static terse_status bf16_decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                                    size_t *used, float *out, terse_fault *fault)
-{
-    return decode_add(bf16_job(call), section, len, used, out, fault);
 }
 
 static double f16_limit(const double *option)
@@ -147,12 +126,13 @@ const struct terse_codec_ops tsi_codec_f16 = {
     .summary = "every element as an IEEE half, to nearest even",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = f16_encode,
     .limit = f16_limit,
-    .decode_add = f16_decode_add,
+    .open_codes = open_codes,
+    .add_codes = f16_add_codes,
+    .bad_code = "a value is not finite",
 };
 
 const struct terse_codec_ops tsi_codec_bf16 = {
@@ -161,9 +141,10 @@ const struct terse_codec_ops tsi_codec_bf16 = {
     .summary = "every element as a bfloat16, to nearest even",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
     .encode = bf16_encode,
-    .decode_add = bf16_decode_add,
+    .open_codes = open_codes,
+    .add_codes = bf16_add_codes,
+    .bad_code = "a value is not finite",
 };

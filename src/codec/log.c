@@ -83,7 +83,7 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const uint32_t most = tsi_magnitude_max(call, in);
+    const uint32_t most = tsi_prescanned_max(call, in);
     float thresholds[TSK_MAX_LOG_LEVELS];
     if (most >= TSK_INFINITY_BITS)
         return TERSE_NOT_FINITE;
@@ -96,10 +96,17 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     return TERSE_OK;
 }
 
-static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                               size_t *used, float *out, terse_fault *fault)
+static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_scaled_decode(call, grid_of, section, len, used, out, fault);
+    return tsi_codes_open_scaled(call, mag_bits(call->option) + 1, section, len, out, fault);
+}
+
+static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
+                          size_t count, float *out)
+{
+    const struct tsi_grid grid = grid_of(call, codes->scale);
+    return tsi_codes_add(&grid, codes, first, count, out);
 }
 
 const struct terse_codec_ops tsi_codec_log = {
@@ -108,11 +115,14 @@ const struct terse_codec_ops tsi_codec_log = {
     .summary = "the nearest of a few powers of two of the tensor's largest magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .fresh = 1,
     .options = options,
     .option_count = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
+    .prescan_len = tsi_statistic_len,
+    .prescan = tsi_prescan_max,
     .encode = encode,
-    .decode_add = decode_add,
+    .open_codes = open_codes,
+    .add_codes = add_codes,
+    .bad_code = TSI_OFF_GRID,
 };

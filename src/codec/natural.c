@@ -48,7 +48,7 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const terse_status status = tsi_check(call, in, LIMIT);
+    const terse_status status = tsi_within(tsi_prescanned_max(call, in), LIMIT);
     if (status != TERSE_OK)
         return status;
     const struct tsi_grid grid = grid_of(call);
@@ -57,15 +57,17 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     return TERSE_OK;
 }
 
-static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                               size_t *used, float *out, terse_fault *fault)
+static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               struct tsi_codes *out, terse_fault *fault)
 {
-    *used = section_bound(call->option, call->piece, 0);
-    const terse_status status = tsi_section_len(len, *used, fault);
-    if (status != TERSE_OK)
-        return status;
+    return tsi_codes_open(call, BITS, section, len, out, fault);
+}
+
+static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
+                          size_t count, float *out)
+{
     const struct tsi_grid grid = grid_of(call);
-    return tsi_codes_decode(&grid, section, 0, out, fault);
+    return tsi_codes_add(&grid, codes, first, count, out);
 }
 
 const struct terse_codec_ops tsi_codec_natural = {
@@ -74,9 +76,12 @@ const struct terse_codec_ops tsi_codec_natural = {
     .summary = "sign and a power of two, unbiased random rounding",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .fresh = 1,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
+    .prescan_len = tsi_statistic_len,
+    .prescan = tsi_prescan_max,
     .encode = encode,
-    .decode_add = decode_add,
+    .open_codes = open_codes,
+    .add_codes = add_codes,
+    .bad_code = TSI_OFF_GRID,
 };

@@ -78,6 +78,34 @@ TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass,
                                           const void *payload, size_t len, float *out,
                                           terse_fault *fault);
 
+/* A section of codes whose header has been checked, for as long as its payload lies there. It is
+ * not to be copied: the call points to the key beside it. */
+struct tsi_coded {
+    const struct terse_codec_ops *ops;
+    struct tsi_call call;
+    terse_rng_key key;
+    struct tsi_codes codes;
+    size_t offset; /* of the section in its payload */
+    int fresh;     /* 1: decoding overwrites instead of adding */
+};
+
+/* 1: the sections of this codec's pieces can be opened as codes, and decoded range by range. */
+int tsi_codec_is_coded(const terse_codec *codec);
+
+/* Opens the sections of some pieces, for pass 0 of a codec that is coded. It refuses what decoding
+ * refuses, but for invalid codes. */
+TERSE_CHECK terse_status tsi_codec_open(terse_codec *codec, const terse_rng_key *key,
+                                        struct tsi_pieces pieces, const void *payload, size_t len,
+                                        int fresh, struct tsi_coded *out, terse_fault *fault);
+
+/* Decodes elements first .. first+count-1 to those at `out`; `first` is a multiple of 8. Returns 1
+ * if a code is invalid (then `out` is unspecified), else 0. (codes.c) */
+uint32_t tsi_coded_add(const struct tsi_coded *coded, size_t first, size_t count, float *out);
+
+/* Decodes all of it to the piece at `out`; NULL: only checks the codes. */
+TERSE_CHECK terse_status tsi_coded_decode(const struct tsi_coded *coded, float *out,
+                                          terse_fault *fault);
+
 /* Makes the arguments of the slots for a piece. */
 TERSE_CHECK terse_status tsi_codec_call(terse_codec *codec, const terse_rng_key *key,
                                         uint32_t piece, struct tsi_call *out);

@@ -26,10 +26,9 @@ static const terse_option options[] = {
 struct sign_job {
     const struct tsi_call *call;
     const float *in;
-    size_t base;         /* the first element of the job */
-    float *out;          /* the residual or the sum; may be NULL when encoding */
-    uint8_t *bits;       /* the bits to write */
-    const uint8_t *from; /* the bits to decode */
+    size_t base;   /* the first element of the job */
+    float *out;    /* the residual; NULL: nothing is taken */
+    uint8_t *bits; /* the bits to write */
     float scale;
 };
 
@@ -157,7 +156,7 @@ static terse_status sign_encode(const struct tsi_call *call, const float *in, fl
 static terse_status scaled_encode(const struct tsi_call *call, const float *in, float *take,
                                   uint8_t *section, size_t *len)
 {
-    const double sum = tsi_magnitude_sum(call, in);
+    const double sum = tsi_prescanned_magnitudes(call, in);
     if (!isfinite(sum))
         return TERSE_NOT_FINITE;
     struct sign_job job = {.call = call,
@@ -174,43 +173,23 @@ static terse_status scaled_encode(const struct tsi_call *call, const float *in, 
 
 /* ---- decode ---- */
 
-static void decode_chunk(void *context, size_t chunk, size_t first, size_t count)
+static terse_status sign_open(const struct tsi_call *call, const uint8_t *section, size_t len,
+                              struct tsi_codes *out, terse_fault *fault)
 {
-    const struct sign_job *const job = context;
-    (void)chunk;
-    tsi_call_start(job->call, job->out + first, count);
-    job->call->kernel->sign_add_f32(job->out + first, job->from + first / 8, count, job->scale);
+    return tsi_codes_open(call, 1, section, len, out, fault);
 }
 
-static terse_status decode_bits(const struct tsi_call *call, const uint8_t *section, size_t at,
-                                float scale, float *out, terse_fault *fault)
+static terse_status scaled_open(const struct tsi_call *call, const uint8_t *section, size_t len,
+                                struct tsi_codes *out, terse_fault *fault)
 {
-    const size_t count = call->piece->count;
-    struct sign_job job = {.call = call, .out = out, .from = section + at, .scale = scale};
-    const terse_status status = tsi_section_padding(section, at, count, fault);
-    if (status == TERSE_OK)
-        tsi_each_chunk(call->threads, count, decode_chunk, &job);
-    return status;
+    return tsi_codes_open_scaled(call, 1, section, len, out, fault);
 }
 
-static terse_status sign_decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                                    size_t *used, float *out, terse_fault *fault)
+static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
+                          size_t count, float *out)
 {
-    *used = bits_len(call->piece);
-    const terse_status status = tsi_section_len(len, *used, fault);
-    return status == TERSE_OK ? decode_bits(call, section, 0, 1.0f, out, fault) : status;
-}
-
-static terse_status scaled_decode_add(const struct tsi_call *call, const uint8_t *section,
-                                      size_t len, size_t *used, float *out, terse_fault *fault)
-{
-    float scale = 0;
-    *used = sizeof(float) + bits_len(call->piece);
-    terse_status status = tsi_section_len(len, *used, fault);
-    if (status == TERSE_OK)
-        status = tsi_section_scale(section, 0, &scale, fault);
-    return status == TERSE_OK ? decode_bits(call, section, sizeof(float), scale, out, fault)
-                              : status;
+    call->kernel->sign_add_f32(out, codes->section + codes->at + first / 8, count, codes->scale);
+    return 0;
 }
 
 const struct terse_codec_ops tsi_codec_sign = {
@@ -219,7 +198,6 @@ const struct terse_codec_ops tsi_codec_sign = {
     .summary = "one bit each: the sign",
     .traits = TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .fresh = 1,
     .options = options,
     .option_count = 1,
     .section_bound = sign_bound,
@@ -227,7 +205,8 @@ const struct terse_codec_ops tsi_codec_sign = {
     .prescan_len = sign_prescan_len,
     .prescan = sign_prescan,
     .encode = sign_encode,
-    .decode_add = sign_decode_add,
+    .open_codes = sign_open,
+    .add_codes = add_codes,
 };
 
 const struct terse_codec_ops tsi_codec_scaled_sign = {
@@ -236,11 +215,13 @@ const struct terse_codec_ops tsi_codec_scaled_sign = {
     .summary = "one bit each: the sign, times the tensor's mean magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .fresh = 1,
     .options = options,
     .option_count = 1,
     .section_bound = scaled_bound,
     .scratch_len = scratch_len,
+    .prescan_len = tsi_statistic_len,
+    .prescan = tsi_prescan_magnitudes,
     .encode = scaled_encode,
-    .decode_add = scaled_decode_add,
+    .open_codes = scaled_open,
+    .add_codes = add_codes,
 };

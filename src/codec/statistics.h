@@ -7,9 +7,21 @@
 /* Bytes of scratch that the functions below need. */
 size_t tsi_statistics_scratch(const struct tsi_piece *piece);
 
+/* Of all elements of the piece at `in`. */
 uint32_t tsi_magnitude_max(const struct tsi_call *call, const float *in); /* magnitude bits */
 double tsi_magnitude_sum(const struct tsi_call *call, const float *in);
 double tsi_square_sum(const struct tsi_call *call, const float *in);
+
+/* Prescans of a statistic that a codec needs before it encodes, and the statistic: that of the
+ * prescan where it has read the piece, else computed here. */
+size_t tsi_statistic_len(const double *option, const struct tsi_piece *piece);
+int tsi_prescan_max(const struct tsi_call *call, const float *in, size_t first, size_t count);
+int tsi_prescan_magnitudes(const struct tsi_call *call, const float *in, size_t first,
+                           size_t count);
+int tsi_prescan_squares(const struct tsi_call *call, const float *in, size_t first, size_t count);
+uint32_t tsi_prescanned_max(const struct tsi_call *call, const float *in);
+double tsi_prescanned_magnitudes(const struct tsi_call *call, const float *in);
+double tsi_prescanned_squares(const struct tsi_call *call, const float *in);
 
 /* Magnitude bits of 65520: from here on f16 rounds to infinity. */
 #define TSI_F16_LIMIT 0x477ff000u

@@ -75,14 +75,20 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
     return tsi_statistics_scratch(piece);
 }
 
+static int prescan(const struct tsi_call *call, const float *in, size_t first, size_t count)
+{
+    return (call->option[NORM] == NORM_TWO ? tsi_prescan_squares : tsi_prescan_max)(call, in, first,
+                                                                                    count);
+}
+
 static terse_status norm_of(const struct tsi_call *call, const float *in, float *norm)
 {
     double value;
     if (call->option[NORM] == NORM_TWO) {
-        value = sqrt(tsi_square_sum(call, in));
+        value = sqrt(tsi_prescanned_squares(call, in));
     } else {
         uint8_t bits[sizeof(float)];
-        tsi_store_u32(bits, tsi_magnitude_max(call, in));
+        tsi_store_u32(bits, tsi_prescanned_max(call, in));
         value = (double)tsi_load_f32(bits);
     }
     if (!isfinite(value))
@@ -118,29 +124,36 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     return TERSE_OK;
 }
 
-static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
-                               size_t *used, float *out, terse_fault *fault)
+static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
+                               struct tsi_codes *out, terse_fault *fault)
 {
-    float norm = 0;
+    const uint64_t count = call->piece->count;
+    *out = (struct tsi_codes){.section = section, .len = CODES_AT, .at = CODES_AT};
     terse_status status = tsi_section_len(len, CODES_AT, fault);
     if (status == TERSE_OK)
-        status = tsi_section_scale(section, 1, &norm, fault);
+        status = tsi_section_scale(section, 1, &out->scale, fault);
     if (status != TERSE_OK)
         return status;
     const unsigned bits = section[0];
     if (bits < 2 || bits > 16)
         return tsi_fail(fault, TERSE_BAD_FRAME, 0, "%u bits, not 2..16", bits);
-    *used = CODES_AT;
-    if (norm == 0)
+    if (out->scale == 0)
         return TERSE_OK;
-    const struct tsi_grid grid = grid_of(call, bits, norm);
+    const struct tsi_grid grid = grid_of(call, bits, out->scale);
     if (overflows(&grid))
         return tsi_fail(fault, TERSE_BAD_FRAME, 1, "the largest level is not finite");
-    *used += tsi_packed_len(call->piece->count, bits);
-    status = tsi_section_len(len, *used, fault);
-    if (status != TERSE_OK)
-        return status;
-    return tsi_codes_decode(&grid, section, CODES_AT, out, fault);
+    out->bits = bits;
+    out->len += tsi_packed_len(call->piece->count, bits);
+    status = tsi_section_len(len, out->len, fault);
+    return status == TERSE_OK ? tsi_section_padding(section, CODES_AT, count * bits, fault)
+                              : status;
+}
+
+static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
+                          size_t count, float *out)
+{
+    const struct tsi_grid grid = grid_of(call, codes->bits, codes->scale);
+    return tsi_codes_add(&grid, codes, first, count, out);
 }
 
 const struct terse_codec_ops tsi_codec_uniform = {
@@ -149,11 +162,14 @@ const struct terse_codec_ops tsi_codec_uniform = {
     .summary = "a uniform grid, unbiased random rounding",
     .traits = TERSE_CODEC_UNBIASED | TERSE_CODEC_RANDOM,
     .passes = 1,
-    .fresh = 1,
     .options = options,
     .option_count = 2,
     .section_bound = section_bound,
     .scratch_len = scratch_len,
+    .prescan_len = tsi_statistic_len,
+    .prescan = prescan,
     .encode = encode,
-    .decode_add = decode_add,
+    .open_codes = open_codes,
+    .add_codes = add_codes,
+    .bad_code = TSI_OFF_GRID,
 };

@@ -119,7 +119,6 @@ static struct tsi_call call_of(const struct walk *walk, uint32_t number)
             codec->prescan_state ? codec->prescan_state + codec->prescan_at[number] : NULL,
         .scores = scores_of(&codec->scores, &codec->piece[number]),
         .rule = codec->rule,
-        .fresh = walk->fresh,
     };
 }
 
@@ -134,6 +133,30 @@ terse_status tsi_codec_call(terse_codec *codec, const terse_rng_key *key, uint32
 
 /* ---- decode and encode ---- */
 
+/* Decodes one section, of codes or of another kind. */
+static terse_status decode_section(const struct walk *walk, const struct tsi_call *call,
+                                   const uint8_t *section, size_t len, size_t *used, float *out,
+                                   terse_fault *fault)
+{
+    struct tsi_coded coded = {
+        .ops = ops_of(walk->codec, call->piece), .call = *call, .fresh = walk->fresh};
+    if (!coded.ops->open_codes) {
+        if (walk->fresh)
+            memset(out, 0, call->piece->count * sizeof *out);
+        return coded.ops->decode_add(call, section, len, used, out, fault);
+    }
+    const terse_status status = coded.ops->open_codes(call, section, len, &coded.codes, fault);
+    *used = coded.codes.len;
+    return status == TERSE_OK ? tsi_coded_decode(&coded, out, fault) : status;
+}
+
+static terse_status check_end(size_t at, size_t len, terse_fault *fault)
+{
+    if (at != len)
+        return tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section", len - at);
+    return TERSE_OK;
+}
+
 static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pieces,
                                   const uint8_t *payload, size_t len, float *out,
                                   terse_fault *fault)
@@ -141,15 +164,17 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
     size_t at = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct tsi_call call = call_of(walk, i);
-        const struct terse_codec_ops *const ops = ops_of(walk->codec, call.piece);
-        const int present = has_section(walk->codec, call.piece, walk->pass);
+        float *const to = out + call.piece->offset;
         size_t used = 0;
-        if (walk->fresh && !(present && ops->fresh) && call.piece->count > 0)
-            memset(out + call.piece->offset, 0, call.piece->count * sizeof *out);
-        if (!present)
+        if (call.piece->count == 0)
             continue;
+        if (!has_section(walk->codec, call.piece, walk->pass)) {
+            if (walk->fresh)
+                memset(to, 0, call.piece->count * sizeof *to);
+            continue;
+        }
         const terse_status status =
-            ops->decode_add(&call, payload + at, len - at, &used, out + call.piece->offset, fault);
+            decode_section(walk, &call, payload + at, len - at, &used, to, fault);
         if (status != TERSE_OK) {
             if (fault)
                 fault->offset += at;
@@ -157,9 +182,7 @@ static terse_status decode_pieces(const struct walk *walk, struct tsi_pieces pie
         }
         at += used;
     }
-    if (at != len)
-        return tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section", len - at);
-    return TERSE_OK;
+    return check_end(at, len, fault);
 }
 
 /* 1 if the prescan has read all of a piece. A prescan is used once. */
@@ -230,6 +253,35 @@ terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass, const terse_rng
     const terse_status status = begin(&walk, codec, pass, key, pieces, out, payload, fault);
     walk.fresh = 1;
     return status == TERSE_OK ? decode_pieces(&walk, pieces, payload, len, out, fault) : status;
+}
+
+int tsi_codec_is_coded(const terse_codec *codec)
+{
+    return codec->ops->open_codes != NULL;
+}
+
+terse_status tsi_codec_open(terse_codec *codec, const terse_rng_key *key, struct tsi_pieces pieces,
+                            const void *payload, size_t len, int fresh, struct tsi_coded *out,
+                            terse_fault *fault)
+{
+    struct walk walk = {0};
+    const uint8_t *const bytes = payload;
+    size_t at = 0;
+    terse_status status = begin(&walk, codec, 0, key, pieces, key, payload, fault);
+    for (uint32_t i = 0; i < pieces.count && status == TERSE_OK; i++) {
+        struct tsi_coded *const coded = &out[i];
+        *coded = (struct tsi_coded){
+            .call = call_of(&walk, pieces.first + i), .key = *key, .offset = at, .fresh = fresh};
+        coded->ops = ops_of(codec, coded->call.piece);
+        coded->call.key = &coded->key;
+        if (coded->call.piece->count == 0)
+            continue;
+        status = coded->ops->open_codes(&coded->call, bytes + at, len - at, &coded->codes, fault);
+        if (status != TERSE_OK && fault)
+            fault->offset += at;
+        at += coded->codes.len;
+    }
+    return status == TERSE_OK ? check_end(at, len, fault) : status;
 }
 
 /* ---- prescan ---- */

@@ -7,9 +7,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct tsi_coded;
+
 enum tsi_span_kind {
     TSI_SPAN_DENSE, /* value[i] of element first + i; a block is a dense span too */
     TSI_SPAN_LIST,  /* value[i] of element first + index[i]; indices ascend */
+    TSI_SPAN_CODED, /* elements first .. first+count-1 are what `coded` decodes to: checked codes */
     TSI_SPAN_SIGNS, /* element first + i is -1 where bit i of `negative` is set, else +1 */
 };
 
@@ -20,6 +23,7 @@ struct tsi_span {
     const float *value;
     const uint32_t *index;
     const uint8_t *negative;
+    const struct tsi_coded *coded;
 };
 
 /* The aggregate of one bucket. Values are still to be divided by `divisor`. */
@@ -36,6 +40,9 @@ void tsi_aggregate_destroy(struct tsi_aggregate *aggregate);
 
 /* Adds a span; an empty one is left out. The caller knows that there is room. */
 void tsi_aggregate_add(struct tsi_aggregate *aggregate, struct tsi_span span);
+
+/* Decodes elements at .. at+count-1 of a coded span; `at` is a multiple of 8. */
+void tsi_span_decode(const struct tsi_span *span, size_t at, size_t count, float *out);
 
 /* A number that is equal where spans and values are equal, bit for bit. */
 uint64_t tsi_aggregate_hash(const struct tsi_aggregate *aggregate);

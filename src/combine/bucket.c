@@ -60,7 +60,8 @@ static terse_status create_codecs(struct tsi_bucket *bucket, terse_fault *fault)
         return status;
     bucket->codec->rule = in->rule;
     bucket->back_codec->rule = in->rule;
-    if (tsi_codec_enable_prescan(bucket->codec) != TERSE_OK)
+    if (tsi_codec_enable_prescan(bucket->codec) != TERSE_OK ||
+        (in->back_spec && tsi_codec_enable_prescan(bucket->back_codec) != TERSE_OK))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     return TERSE_OK;
 }

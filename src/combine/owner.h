@@ -19,9 +19,9 @@ struct tsi_owner {
     float *next;
 };
 
-/* Elements first .. first+count-1 of the sum over `workers`. Returns the largest magnitude bits of
- * what was made: the bits of infinity or more where it is not finite. */
-uint32_t tsi_owner_update(const struct tsi_owner *owner, float *sum, uint64_t first, size_t count,
-                          float workers);
+/* Elements first .. first+count-1, whose sum over `workers` lies at `sum`. Returns 1 if all that
+ * was made of it is finite, else 0. */
+int tsi_owner_update(const struct tsi_owner *owner, float *sum, uint64_t first, size_t count,
+                     float workers);
 
 #endif

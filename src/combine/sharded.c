@@ -5,9 +5,11 @@
  * parameter-server: the same with one owner, rank 0. */
 #include "combine/sharded.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/fault.h"
+#include "base/parallel.h"
 
 static const char *refuses(const terse_codec_about *codec)
 {
@@ -101,16 +103,24 @@ void tsi_sharded_rest(struct tsi_bucket *bucket, struct tsi_sharded *sharded)
 
 static terse_status create(struct tsi_bucket *bucket)
 {
+    const size_t pieces = bucket->codec->piece_count;
+    const size_t sent = (size_t)bucket->in->workers * bucket->owned[bucket->in->rank].count;
     struct tsi_sharded *const sharded = calloc(1, sizeof *sharded);
     bucket->private = sharded;
-    if (!sharded || !tsi_aggregate_create(&bucket->aggregate, 1))
+    if (!sharded || !tsi_aggregate_create(&bucket->aggregate, pieces + 1))
         return TERSE_NO_MEMORY;
-    return tsi_sharded_create(bucket, sharded);
+    sharded->sent = calloc(sent + 1, sizeof *sharded->sent);
+    sharded->received = calloc(pieces + 1, sizeof *sharded->received);
+    return sharded->sent && sharded->received ? tsi_sharded_create(bucket, sharded)
+                                              : TERSE_NO_MEMORY;
 }
 
 static void destroy(struct tsi_bucket *bucket)
 {
-    tsi_sharded_destroy(bucket->private);
+    struct tsi_sharded *const sharded = bucket->private;
+    free(sharded->sent);
+    free(sharded->received);
+    tsi_sharded_destroy(sharded);
 }
 
 static terse_status send(struct tsi_bucket *bucket)
@@ -133,42 +143,109 @@ static terse_status send_there(struct tsi_bucket *bucket)
     return tsi_messages_send(bucket, &((struct tsi_sharded *)bucket->private)->there);
 }
 
-/* Decodes the part of `sender` about `pieces`; *fresh: into what counts as 0. */
-static void decode(struct tsi_bucket *bucket, terse_codec *codec, const struct tsi_part *part,
-                   const struct tsi_messages *messages, struct tsi_pieces pieces, int fresh,
-                   int stage)
+/* Opens the part of a sender about `pieces`, the first of a sum or the next. Its sections are
+ * opened into `sections`, where they wait to be decoded; where the codec is not coded, they are
+ * decoded to in->dense at once. */
+static void open(struct tsi_bucket *bucket, terse_codec *codec, const struct tsi_part *part,
+                 const struct tsi_messages *messages, struct tsi_pieces pieces, int stage,
+                 struct tsi_coded *sections)
 {
+    const int fresh = messages->to_all || part->route.sender == 0;
     terse_fault fault = {.rank = -1};
     const uint8_t *payload = NULL;
     size_t len = 0;
+    terse_status status;
     if (bucket->status != TERSE_OK || pieces.count == 0 ||
         !tsi_open_part(bucket, codec, part, messages, &payload, &len))
         return;
     uint64_t from = tsi_now();
-    const terse_status status = (fresh ? tsi_codec_decode : tsi_codec_decode_add)(
-        codec, 0, &part->key, pieces, payload, len, bucket->in->dense, &fault);
+    if (tsi_codec_is_coded(codec))
+        status = tsi_codec_open(codec, &part->key, pieces, payload, len, fresh, sections, &fault);
+    else
+        status = (fresh ? tsi_codec_decode : tsi_codec_decode_add)(
+            codec, 0, &part->key, pieces, payload, len, bucket->in->dense, &fault);
     tsi_clock(bucket->in, stage, &from);
     (void)tsi_bucket_fail(bucket, status, (int32_t)part->route.sender, &fault);
 }
 
-/* What the method makes of the sums of this rank's pieces. */
-static void update_pieces(struct tsi_bucket *bucket)
+/* Checks the codes of opened sections. Those of this process were encoded here. */
+static void check_codes(struct tsi_bucket *bucket, uint32_t sender,
+                        const struct tsi_coded *sections, uint32_t count)
+{
+    uint64_t from = tsi_now();
+    for (uint32_t i = 0; i < count && bucket->status == TERSE_OK; i++) {
+        terse_fault fault = {.rank = -1};
+        const terse_status status = tsi_coded_decode(&sections[i], NULL, &fault);
+        (void)tsi_bucket_fail(bucket, status, (int32_t)sender, &fault);
+    }
+    tsi_clock(bucket->in, TERSE_STAGE_DECODE, &from);
+}
+
+/* One piece of this rank, slice by slice. */
+struct reduction {
+    const struct tsi_collective *in;
+    const struct tsi_coded *section; /* of the first worker; NULL: the sums lie in in->dense */
+    size_t stride;                   /* from a worker's section to that of the next */
+    uint64_t offset;                 /* of the piece */
+    size_t first;                    /* of the slice, in the piece */
+    atomic_int bad_code;
+    atomic_int not_finite;
+};
+
+/* Adds in rank order and updates, tile by tile. Sums that nobody needs later stay in the cache. */
+static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    struct reduction *const reduction = context;
+    const struct tsi_collective *const in = reduction->in;
+    const int in_tile = reduction->section && in->owner.kind != TSI_OWNER_MEAN;
+    const size_t end = reduction->first + first + count;
+    (void)chunk;
+    for (size_t at = reduction->first + first; at < end; at += TSI_TILE) {
+        const size_t here = end - at < TSI_TILE ? end - at : TSI_TILE;
+        const uint64_t element = reduction->offset + at;
+        float tile[TSI_TILE];
+        float *const sum = in_tile ? tile : in->dense + element;
+        for (uint32_t r = 0; reduction->section && r < in->workers; r++)
+            if (tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
+                atomic_store(&reduction->bad_code, 1);
+        if (!tsi_owner_update(&in->owner, sum, element, here, (float)in->workers))
+            atomic_store(&reduction->not_finite, 1);
+    }
+}
+
+/* Where an owner's state or mean lies that it encodes for all. */
+static float *made_by(const struct tsi_owner *owner, float *dense)
+{
+    return owner->kind == TSI_OWNER_MEAN ? dense : owner->next;
+}
+
+/* What the method makes of the sum of piece `number`, which is the i-th of this rank. */
+static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, uint32_t number,
+                         uint32_t i)
 {
     const struct tsi_collective *const in = bucket->in;
-    const struct tsi_pieces mine = bucket->owned[in->rank];
-    uint32_t most = 0;
+    const struct tsi_sharded *const sharded = bucket->private;
+    const struct tsi_piece *const piece = &bucket->codec->piece[number];
+    const size_t slice = TSI_CHUNK * bucket->codec->threads;
+    const size_t mine = bucket->owned[in->rank].count;
+    const int coded = tsi_codec_is_coded(bucket->codec);
+    struct reduction reduction = {.in = in,
+                                  .section = coded ? sharded->sent + i : NULL,
+                                  .stride = mine,
+                                  .offset = piece->offset};
     terse_fault fault;
-    uint64_t from = tsi_now();
-    for (uint32_t i = mine.first; i < mine.first + mine.count && bucket->status == TERSE_OK; i++) {
-        const struct tsi_piece *const piece = &bucket->codec->piece[i];
-        const uint32_t here = tsi_owner_update(&in->owner, in->dense, piece->offset, piece->count,
-                                               (float)in->workers);
-        most = here > most ? here : most;
+    for (size_t at = 0; at < piece->count; at += slice) {
+        const size_t here = piece->count - at < slice ? piece->count - at : slice;
+        reduction.first = at;
+        tsi_each_chunk(bucket->codec->threads, here, reduce_chunk, &reduction);
+        tsi_codec_prescan(bucket->back_codec, key, made_by(&in->owner, in->dense),
+                          piece->offset + at, here);
     }
-    if (most >= TSK_INFINITY_BITS)
+    for (uint32_t r = 0; atomic_load(&reduction.bad_code) && r < in->workers; r++)
+        check_codes(bucket, r, &sharded->sent[r * mine + i], 1);
+    if (bucket->status == TERSE_OK && atomic_load(&reduction.not_finite))
         (void)tsi_bucket_fail(
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
-    tsi_clock(bucket->in, TERSE_STAGE_COMBINE, &from);
 }
 
 /* As an owner: adds in rank order, updates, encodes for all. */
@@ -184,13 +261,17 @@ static terse_status reduce(struct tsi_bucket *bucket)
         const struct tsi_part part =
             tsi_part_of(bucket, &sharded->there, r, in->rank, tsi_worker_key(bucket, r),
                         bucket->codec->piece, mine);
-        decode(bucket, bucket->codec, &part, &sharded->there, mine, r == 0, TERSE_STAGE_COMBINE);
+        open(bucket, bucket->codec, &part, &sharded->there, mine, TERSE_STAGE_COMBINE,
+             sharded->sent + (size_t)r * mine.count);
     }
-    update_pieces(bucket);
     const struct tsi_part part =
         tsi_part_of(bucket, &sharded->back, in->rank, TSI_TO_ALL, tsi_owner_key(bucket, in->rank),
                     bucket->codec->piece, mine);
-    float *const next = in->owner.kind == TSI_OWNER_MEAN ? in->dense : in->owner.next;
+    uint64_t from = tsi_now();
+    for (uint32_t i = 0; i < mine.count && bucket->status == TERSE_OK; i++)
+        reduce_piece(bucket, &part.key, mine.first + i, i);
+    tsi_clock(in, TERSE_STAGE_COMBINE, &from);
+    float *const next = made_by(&in->owner, in->dense);
     tsi_encode_part(bucket, bucket->back_codec, &part, mine, next,
                     in->owner.kind == TSI_OWNER_RESIDUAL ? next : NULL, sharded->back.memory);
     return tsi_messages_post(bucket, &sharded->back);
@@ -206,25 +287,47 @@ static terse_status send_back(struct tsi_bucket *bucket)
     return tsi_messages_send(bucket, &((struct tsi_sharded *)bucket->private)->back);
 }
 
+/* The aggregate stays coded until somebody visits it. */
+static void add_spans(struct tsi_bucket *bucket)
+{
+    const struct tsi_sharded *const sharded = bucket->private;
+    const terse_codec *const codec = bucket->back_codec;
+    const int coded = tsi_codec_is_coded(codec);
+    for (uint32_t i = 0; coded && i < codec->piece_count; i++)
+        tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_CODED,
+                                                                .first = codec->piece[i].offset,
+                                                                .count = codec->piece[i].count,
+                                                                .coded = &sharded->received[i]});
+    if (!coded)
+        tsi_aggregate_add(&bucket->aggregate,
+                          (struct tsi_span){.kind = TSI_SPAN_DENSE,
+                                            .first = bucket->first,
+                                            .count = (size_t)bucket->count,
+                                            .value = bucket->in->dense + bucket->first});
+}
+
 static terse_status receive(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
-    const struct tsi_messages *const back = &((struct tsi_sharded *)bucket->private)->back;
+    struct tsi_sharded *const sharded = bucket->private;
     const terse_status status = tsi_messages_wait(bucket);
     if (status != TERSE_OK)
         return status;
     for (uint32_t r = 0; r < in->workers; r++) {
+        const struct tsi_pieces pieces = bucket->owned[r];
+        struct tsi_coded *const sections = sharded->received + pieces.first;
         const struct tsi_part part =
-            tsi_part_of(bucket, back, r, TSI_TO_ALL, tsi_owner_key(bucket, r), bucket->codec->piece,
-                        bucket->owned[r]);
-        decode(bucket, bucket->back_codec, &part, back, bucket->owned[r], 1, TERSE_STAGE_DECODE);
-        if (bucket->status == TERSE_OK && bucket->owned[r].count > 0)
-            bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(back->recv_at[r]));
+            tsi_part_of(bucket, &sharded->back, r, TSI_TO_ALL, tsi_owner_key(bucket, r),
+                        bucket->codec->piece, pieces);
+        open(bucket, bucket->back_codec, &part, &sharded->back, pieces, TERSE_STAGE_DECODE,
+             sections);
+        if (r != in->rank && !in->unchecked && tsi_codec_is_coded(bucket->back_codec))
+            check_codes(bucket, r, sections, pieces.count);
+        if (bucket->status == TERSE_OK && pieces.count > 0)
+            bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(sharded->back.recv_at[r]));
     }
-    tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
-                                                            .first = bucket->first,
-                                                            .count = (size_t)bucket->count,
-                                                            .value = in->dense + bucket->first});
+    if (bucket->status == TERSE_OK)
+        add_spans(bucket);
     return TERSE_OK;
 }
 

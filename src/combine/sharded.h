@@ -8,6 +8,9 @@
 struct tsi_sharded {
     struct tsi_messages there; /* worker to owner */
     struct tsi_messages back;  /* owner to all */
+    /* For codecs that are coded: */
+    struct tsi_coded *sent;     /* sections of this rank's pieces, worker by worker */
+    struct tsi_coded *received; /* sections of all pieces: the aggregate */
 };
 
 TERSE_CHECK terse_status tsi_sharded_create(struct tsi_bucket *bucket, struct tsi_sharded *sharded);

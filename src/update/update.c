@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/divide.h"
 #include "base/parallel.h"
 #include "kernels/kernels.h"
 #include "update/sparse_clear.h"
@@ -15,13 +16,21 @@ enum { AHEAD = 16 };
 struct job {
     struct tsi_update update;
     const float *restrict sum;
-    const uint8_t *negative;
-    float divisor;
+    const struct tsi_span *span;
+    struct tsi_divisor divisor;
 };
 
 static float sign_of(float x)
 {
     return (float)((x > 0) - (x < 0));
+}
+
+/* Lets the buffers begin with an element. */
+static void move_to(struct tsi_update *update, size_t element)
+{
+    update->weights += element;
+    update->m = update->m ? update->m + element : NULL;
+    update->v = update->v ? update->v + element : NULL;
 }
 
 /* ---- dense spans, chunk by chunk ---- */
@@ -31,12 +40,12 @@ static void sgd(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     const float decay = job->update.decay;
     (void)chunk;
     for (size_t i = 0; i < count; i++)
-        weights[i] -= lr * (sum[i] / divisor + decay * weights[i]);
+        weights[i] -= lr * (tsi_divide(sum[i], divisor) + decay * weights[i]);
 }
 
 static void sgd_momentum(void *context, size_t chunk, size_t first, size_t count)
@@ -45,13 +54,13 @@ static void sgd_momentum(void *context, size_t chunk, size_t first, size_t count
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
     float *restrict const m = job->update.m + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     const float decay = job->update.decay;
     const float momentum = job->update.momentum;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
-        m[i] = momentum * m[i] + (sum[i] / divisor + decay * weights[i]);
+        m[i] = momentum * m[i] + (tsi_divide(sum[i], divisor) + decay * weights[i]);
         weights[i] -= lr * m[i];
     }
 }
@@ -61,11 +70,11 @@ static void subtract(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     (void)chunk;
     for (size_t i = 0; i < count; i++)
-        weights[i] -= lr * (sum[i] / divisor);
+        weights[i] -= lr * tsi_divide(sum[i], divisor);
 }
 
 static void subtract_momentum(void *context, size_t chunk, size_t first, size_t count)
@@ -74,13 +83,13 @@ static void subtract_momentum(void *context, size_t chunk, size_t first, size_t 
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = job->update.weights + first;
     float *restrict const m = job->update.m + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = job->update.lr;
     const float momentum = job->update.momentum;
     const int nesterov = job->update.nesterov;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
-        const float mean = sum[i] / divisor;
+        const float mean = tsi_divide(sum[i], divisor);
         m[i] = momentum * m[i] + mean;
         weights[i] -= lr * (nesterov ? momentum * m[i] + mean : m[i]);
     }
@@ -94,7 +103,7 @@ static void adam(void *context, size_t chunk, size_t first, size_t count)
     float *restrict const weights = update->weights + first;
     float *restrict const m = update->m + first;
     float *restrict const v = update->v + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     const float lr = update->lr;
     const float decay = update->decay;
     const float beta1 = update->momentum;
@@ -106,7 +115,7 @@ static void adam(void *context, size_t chunk, size_t first, size_t count)
     const float eps = update->eps * root;
     (void)chunk;
     for (size_t i = 0; i < count; i++) {
-        const float mean = sum[i] / divisor;
+        const float mean = tsi_divide(sum[i], divisor);
         m[i] = beta1 * m[i] + (1.0f - beta1) * mean;
         v[i] = beta2 * v[i] + (1.0f - beta2) * (mean * mean);
         const float ratio = factor * m[i] / (sqrtf(v[i]) + eps);
@@ -141,12 +150,12 @@ static void write_mean(void *context, size_t chunk, size_t first, size_t count)
     const struct job *const job = context;
     const float *const sum = job->sum + first;
     float *const out = job->update.weights + first;
-    const float divisor = job->divisor;
+    const struct tsi_divisor divisor = job->divisor;
     (void)chunk;
-    if (out == sum && divisor == 1)
+    if (out == sum && divisor.by == 1)
         return;
     for (size_t i = 0; i < count; i++)
-        out[i] = sum[i] / divisor;
+        out[i] = tsi_divide(sum[i], divisor);
 }
 
 static void write_sign(void *context, size_t chunk, size_t first, size_t count)
@@ -173,6 +182,28 @@ static tsi_chunk_fn *dense_of(const struct tsi_update *update)
     return replace;
 }
 
+/* ---- spans of codes ---- */
+
+/* Decoded values exist for a tile at a time, in the cache, or where they are to be written. */
+static void from_codes(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    const struct tsi_update *const update = &job->update;
+    const int writes = update->kind == TSI_UPDATE_REPLACE ||
+                       (update->kind == TSI_UPDATE_WRITE && job->divisor.by == 1);
+    (void)chunk;
+    for (size_t at = first; at < first + count; at += TSI_TILE) {
+        const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
+        float tile[TSI_TILE];
+        tsi_span_decode(job->span, at, here, writes ? update->weights + at : tile);
+        struct job part = *job;
+        part.sum = tile;
+        move_to(&part.update, at);
+        if (!writes)
+            dense_of(update)(&part, 0, 0, here);
+    }
+}
+
 /* ---- spans of signs ---- */
 
 /* Signs exist as floats for a tile at a time, in the cache. Writing: x + 1 of a zero. */
@@ -184,18 +215,18 @@ static void from_signs(void *context, size_t chunk, size_t first, size_t count)
     (void)chunk;
     if (update->kind == TSI_UPDATE_WRITE || update->kind == TSI_UPDATE_WRITE_SIGN) {
         memset(weights + first, 0, count * sizeof *weights);
-        update->kernel->sign_add_f32(weights + first, job->negative + first / 8, count, 1.0f);
+        update->kernel->sign_add_f32(weights + first, job->span->negative + first / 8, count, 1.0f);
         return;
     }
     if (update->decay == 0) { /* x + -lr is x - lr */
-        update->kernel->sign_add_f32(weights + first, job->negative + first / 8, count,
+        update->kernel->sign_add_f32(weights + first, job->span->negative + first / 8, count,
                                      -update->lr);
         return;
     }
     for (size_t at = first; at < first + count; at += TSI_TILE) {
         const size_t here = first + count - at < TSI_TILE ? first + count - at : TSI_TILE;
         float sign[TSI_TILE] = {0};
-        update->kernel->sign_add_f32(sign, job->negative + at / 8, here, 1.0f);
+        update->kernel->sign_add_f32(sign, job->span->negative + at / 8, here, 1.0f);
         for (size_t i = 0; i < here; i++)
             weights[at + i] -= update->lr * (sign[i] + update->decay * weights[at + i]);
     }
@@ -231,16 +262,15 @@ void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *agg
 {
     for (uint32_t i = 0; i < aggregate->count; i++) {
         const struct tsi_span *const span = &aggregate->span[i];
-        struct job job = {*update, span->value, span->negative, aggregate->divisor};
-        job.update.weights += span->first;
-        job.update.m = update->m ? update->m + span->first : NULL;
-        job.update.v = update->v ? update->v + span->first : NULL;
+        struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
+        move_to(&job.update, (size_t)span->first);
         if (update->clear)
             tsi_sparse_clear_mark(update->clear, span->first, span->index, span->count);
         switch (span->kind) {
         case TSI_SPAN_DENSE:
             tsi_each_chunk(update->threads, span->count, dense_of(update), &job);
             break;
+        case TSI_SPAN_CODED: tsi_each_chunk(update->threads, span->count, from_codes, &job); break;
         case TSI_SPAN_SIGNS: tsi_each_chunk(update->threads, span->count, from_signs, &job); break;
         case TSI_SPAN_LIST: from_list(update, span, aggregate->divisor); break;
         }

@@ -2,14 +2,32 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/parallel.h"
 #include "codec/object.h"
+#include "codec/statistics.h"
 #include "support/support.h"
 
 #define LARGE 70000u
 
-static const char *const specs[] = {
-    "sign",       "sign:zero=coin", "topk:keep=0.01", "topk:keep=0.3", "topk:keep=0.001,values=f16",
-    "topk:keep=1"};
+static const char *const specs[] = {"sign",
+                                    "sign:zero=coin",
+                                    "topk:keep=0.01",
+                                    "topk:keep=0.3",
+                                    "topk:keep=0.001,values=f16",
+                                    "topk:keep=1",
+                                    "scaled-sign",
+                                    "log",
+                                    "nearest",
+                                    "uniform",
+                                    "uniform:norm=2",
+                                    "natural"};
+
+/* Codecs that may leave a residual. */
+static int takes_residual(const char *spec)
+{
+    return strncmp(spec, "topk", 4) == 0 || strcmp(spec, "scaled-sign") == 0 ||
+           strcmp(spec, "log") == 0;
+}
 
 /* The same codec twice: one prescans. */
 struct pair {
@@ -46,12 +64,14 @@ static void pair_free(struct pair *pair)
     terse_layout_destroy(pair->layout);
 }
 
-/* Prescans the whole buffer, in runs of any length or of whole tiles. */
+/* Prescans the whole buffer, in runs of any length, of whole chunks or at once. */
 static void show(const struct pair *pair, const terse_rng_key *key, struct test_random *random)
 {
+    const int in_chunks = test_next(random) % 2 == 0;
     for (size_t at = 0; at < pair->count;) {
         const size_t left = pair->count - at;
-        const size_t wanted = 1 + (size_t)(test_uniform(random) * 9000);
+        const size_t wanted = in_chunks ? TSI_CHUNK * (1 + test_next(random) % 2)
+                                        : 1 + (size_t)(test_uniform(random) * 9000);
         const size_t run = test_next(random) % 3 == 0 ? left : wanted < left ? wanted : left;
         tsi_codec_prescan(pair->codec[1], key, pair->residual[1], at, run);
         at += run;
@@ -108,7 +128,7 @@ static void check(const char *spec, unsigned threads, enum test_kind kind)
                 assert_int_equal(terse_codec_set_scores(pair.codec[i], index, score, count), 0);
         }
         show(&pair, &key, &random);
-        encoded_alike(&pair, &key, step % 2 == 0 && strncmp(spec, "topk", 4) == 0, spec);
+        encoded_alike(&pair, &key, step % 2 == 0 && takes_residual(spec), spec);
     }
     free(score);
     free(index);
@@ -178,11 +198,35 @@ static void non_finite_values_are_refused_with_and_without(void **unused)
     }
 }
 
+/* In double, where payloads would round a difference away. */
+static void a_prescanned_sum_has_the_bits_of_the_sum(void **unused)
+{
+    const terse_rng_key key = {0};
+    struct test_random random = {test_seed()};
+    struct pair pair = pair_new("scaled-sign", 1);
+    const uint32_t large = pair.codec[1]->piece_count - 1;
+    struct tsi_call call;
+    (void)unused;
+    assert_int_equal(tsi_codec_call(pair.codec[1], &key, large, &call), TERSE_OK);
+    test_fill(&random, TEST_NORMAL, pair.residual[1], pair.count);
+    const float *const in = pair.residual[1] + call.piece->offset;
+    const double sum = tsi_magnitude_sum(&call, in);
+    for (size_t at = 0; at < LARGE; at += TSI_CHUNK)
+        assert_int_equal(
+            tsi_prescan_magnitudes(&call, in, at, LARGE - at < TSI_CHUNK ? LARGE - at : TSI_CHUNK),
+            1);
+    call.prescanned = 1;
+    assert_true(tsi_prescanned_magnitudes(&call, in) == sum);
+    assert_int_equal(tsi_prescan_magnitudes(&call, in, 2048, 100), 0); /* not of whole chunks */
+    pair_free(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prescan_does_not_change_payloads),
         cmocka_unit_test(an_invalid_prescan_is_not_used),
+        cmocka_unit_test(a_prescanned_sum_has_the_bits_of_the_sum),
         cmocka_unit_test(non_finite_values_are_refused_with_and_without),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
