@@ -29,9 +29,8 @@ static void complete(struct train_request *request, const com_json *kept, unsign
         const int is_method = option->offset == offsetof(struct trn_settings, method);
         if (request->given >> i & 1 || !(option->flags & command))
             continue;
-        if (is_method && settings->lr >= 0) /* --lr alone means the default method */
-            com_option_set_usual(option, settings);
-        else if (!kept || !com_option_read(option, kept, settings))
+        const int is_usual = is_method && settings->lr >= 0; /* --lr alone: the default method */
+        if (is_usual || !kept || !com_option_read(option, kept, settings))
             com_option_set_usual(option, settings);
     }
     complete_length(settings, &typed);
