@@ -146,9 +146,9 @@ static terse_status send_there(struct tsi_bucket *bucket)
 /* Opens the part of a sender about `pieces`, the first of a sum or the next. Its sections are
  * opened into `sections`, where they wait to be decoded; where the codec is not coded, they are
  * decoded to in->dense at once. */
-static void open(struct tsi_bucket *bucket, terse_codec *codec, const struct tsi_part *part,
-                 const struct tsi_messages *messages, struct tsi_pieces pieces, int stage,
-                 struct tsi_coded *sections)
+static void open_codes(struct tsi_bucket *bucket, terse_codec *codec, const struct tsi_part *part,
+                       const struct tsi_messages *messages, struct tsi_pieces pieces, int stage,
+                       struct tsi_coded *sections)
 {
     const int fresh = messages->to_all || part->route.sender == 0;
     terse_fault fault = {.rank = -1};
@@ -261,8 +261,8 @@ static terse_status reduce(struct tsi_bucket *bucket)
         const struct tsi_part part =
             tsi_part_of(bucket, &sharded->there, r, in->rank, tsi_worker_key(bucket, r),
                         bucket->codec->piece, mine);
-        open(bucket, bucket->codec, &part, &sharded->there, mine, TERSE_STAGE_COMBINE,
-             sharded->sent + (size_t)r * mine.count);
+        open_codes(bucket, bucket->codec, &part, &sharded->there, mine, TERSE_STAGE_COMBINE,
+                   sharded->sent + (size_t)r * mine.count);
     }
     const struct tsi_part part =
         tsi_part_of(bucket, &sharded->back, in->rank, TSI_TO_ALL, tsi_owner_key(bucket, in->rank),
@@ -319,8 +319,8 @@ static terse_status receive(struct tsi_bucket *bucket)
         const struct tsi_part part =
             tsi_part_of(bucket, &sharded->back, r, TSI_TO_ALL, tsi_owner_key(bucket, r),
                         bucket->codec->piece, pieces);
-        open(bucket, bucket->back_codec, &part, &sharded->back, pieces, TERSE_STAGE_DECODE,
-             sections);
+        open_codes(bucket, bucket->back_codec, &part, &sharded->back, pieces, TERSE_STAGE_DECODE,
+                   sections);
         if (r != in->rank && !in->unchecked && tsi_codec_is_coded(bucket->back_codec))
             check_codes(bucket, r, sections, pieces.count);
         if (bucket->status == TERSE_OK && pieces.count > 0)
