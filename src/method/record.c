@@ -146,7 +146,7 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
 
 /* ---- closing ---- */
 
-/* What this worker has to say against the step, and whom it blames. */
+/* The first failure of this worker in the step, and whom it blames. */
 terse_status tsi_step_failure(const terse_method *method, terse_fault *why)
 {
     const struct tsi_step *const step = &method->step;

@@ -1,4 +1,4 @@
-/* What a method's spec says: the parameters all methods draw from, and one method's values. */
+/* The settings of a method: the options of all methods, and the values that a spec gives them. */
 #ifndef TSI_METHOD_SETTINGS_H
 #define TSI_METHOD_SETTINGS_H
 

@@ -1,4 +1,4 @@
-/* The heart of it: a method is one choice at each station, and here they all stand. */
+/* The table of methods: a method is one choice at each stage. */
 #ifndef TSI_METHOD_TABLE_H
 #define TSI_METHOD_TABLE_H
 
