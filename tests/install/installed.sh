@@ -58,6 +58,23 @@ by_find_package() {
         cmake --build "$work/cmake" && runs "$work/cmake/consumer"
 }
 
+# libterse-mpi comes as a component, with the MPI that it was built for.
+by_find_package_mpi() {
+    cmake -S "$source/tests/install/consumer" -B "$work/cmake-mpi" -G Ninja \
+        -DCMAKE_PREFIX_PATH="$prefix" -DEXAMPLE="$source/examples/mean.c" \
+        -DWANTED="$major.$minor" -DCOMPONENTS=mpi &&
+        cmake --build "$work/cmake-mpi" &&
+        objdump -p "$work/cmake-mpi/consumer" | grep -E "NEEDED +libterse-mpi\.so\.$major\.$minor$"
+}
+
+# Inside another project: the library alone, without install rules and without a build type.
+as_subproject() {
+    cmake -S "$source/tests/install/parent" -B "$work/parent" -G Ninja -DTERSE="$source" \
+        -DEXAMPLE="$source/examples/roundtrip.c" &&
+        cmake --build "$work/parent" && runs "$work/parent/consumer" &&
+        cmake --install "$work/parent" --prefix "$work/nothing" && [ ! -e "$work/nothing" ]
+}
+
 # Before 1.0 another minor version, older or newer, is another library.
 other_versions_are_refused() {
     local wanted
@@ -138,8 +155,10 @@ if [ "$kind" = shared ]; then
     check "libterse is named after major and minor version" has_soname libterse.so
     if [ -f "$libdir/libterse-mpi.so" ]; then
         check "and so is libterse-mpi, which needs that libterse" needs_this_libterse
+        check "consumer of libterse-mpi by find_package" by_find_package_mpi
     else
-        printf 'skip libterse-mpi is named after major and minor version: built without MPI\n'
+        printf 'skip libterse-mpi and its consumer: built without MPI\n'
     fi
+    check "inside another project only the library is built" as_subproject
 fi
 exit "$bad"
