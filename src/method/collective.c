@@ -221,9 +221,9 @@ static terse_status blame(terse_fault *fault, terse_status status, uint32_t rank
 static terse_status compare(const struct tsi_agreement *agreement, uint32_t workers,
                             terse_fault *fault)
 {
-    const uint64_t *const first = tsi_agreement_of(agreement, 0);
+    const uint64_t *const first = agreement->at[0];
     for (uint32_t r = 0; r < workers; r++) {
-        const uint64_t *const theirs = tsi_agreement_of(agreement, r);
+        const uint64_t *const theirs = agreement->at[r];
         if (!first || !theirs)
             return blame(fault,
                          tsi_fail(fault, TERSE_BAD_CHECKSUM, 0,

@@ -7,7 +7,6 @@
 #include "combine/combine.h"
 #include "direction/direction.h"
 #include "feedback/posterior.h"
-#include "method/record.h"
 #include "method/table.h"
 #include "update/sparse_clear.h"
 #include "update/update.h"
@@ -26,6 +25,27 @@ struct tsi_stages {
     int tie_coin;
     uint64_t min;      /* tensors with fewer elements travel plain, */
     const char *plain; /* and those whose names match; NULL: none */
+};
+
+/* ---- records: small all-gathers around and between steps ---- */
+
+#define TSI_MAX_RECORD 16u /* numbers, the check included */
+
+enum tsi_record_kind { TSI_RECORD_SETTINGS = 1, TSI_RECORD_OPENING, TSI_RECORD_CLOSING };
+
+/* A record is a few numbers and a check of them, keyed by what the record is for and who sends it:
+ * nothing of a peer is used unchecked. */
+struct tsi_agreement {
+    terse_group *group;
+    uint32_t rank;
+    uint32_t workers;
+    terse_request request;
+    uint64_t mine[TSI_MAX_RECORD];
+    uint64_t *theirs; /* TSI_MAX_RECORD numbers for each rank */
+    void **at;        /* by rank: its record, after a wait NULL where it arrived damaged */
+    size_t *len;
+    uint64_t key[4]; /* kind, run, step, sender */
+    size_t count;    /* numbers of a record, without the check */
 };
 
 /* Numbers that change with every step and are equal on all workers. */
@@ -219,16 +239,24 @@ void tsi_step_local(terse_method *method, const float *gradient, terse_method_re
 
 /* ---- record.c ---- */
 
-/* Opens a step: is the gradient known to be finite, and what is encoded at most? */
+TERSE_CHECK terse_status tsi_agreement_create(struct tsi_agreement *agreement, terse_group *group);
+void tsi_agreement_destroy(struct tsi_agreement *agreement);
+/* Sends `count` numbers to every rank; wait checks what came from each. */
+TERSE_CHECK terse_status tsi_agreement_post(struct tsi_agreement *agreement,
+                                            enum tsi_record_kind kind, uint64_t run, uint64_t step,
+                                            const uint64_t *numbers, size_t count,
+                                            terse_fault *fault);
+TERSE_CHECK terse_status tsi_agreement_wait(struct tsi_agreement *agreement, terse_fault *fault);
+
+/* Opens a step: is the gradient known to be finite, and what is encoded at most? A method that has
+ * failed says so. */
 TERSE_CHECK terse_status tsi_opening_post(terse_method *method, int finite, double bound,
                                           terse_fault *fault);
-/* A failed method opens one more step, so that the other ranks learn of it. */
-void tsi_opening_refuse(terse_method *method);
 /* *nonfinite: the first rank whose gradient is not finite, or as before; *bound: the largest. */
 TERSE_CHECK terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double *bound,
                                            terse_fault *fault);
-/* What this worker holds against the step, and whom it blames. */
-terse_status tsi_step_failure(const terse_method *method, terse_fault *why);
+/* Closes it: step.status and step.fault become the first failure of this worker, and whom it
+ * blames. */
 TERSE_CHECK terse_status tsi_closing_post(terse_method *method, terse_fault *fault);
 /* TERSE_OK only if all ranks say so and hold the same aggregate. */
 TERSE_CHECK terse_status tsi_closings_read(terse_method *method, terse_fault *why);

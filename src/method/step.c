@@ -97,7 +97,10 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
     const int warm = method->progress.step < (uint64_t)tsi_value(method, TSI_WARMUP);
     int finite = 1;
     if (method->failed != TERSE_OK) {
-        tsi_opening_refuse(method);
+        if (!method->told && !tsi_is_group_failure(method->failed) &&
+            tsi_opening_post(method, 0, INFINITY, NULL) == TERSE_OK) /* the other ranks learn it */
+            (void)!tsi_agreement_wait(&method->agreement, NULL);
+        method->told = 1;
         if (fault)
             *fault = method->cause;
         return TERSE_PEER_LOST;
@@ -404,18 +407,17 @@ static terse_status opened(terse_method *method, int *done, terse_method_report 
 /* The closing records are there. */
 static terse_status closed(terse_method *method, terse_method_report *report, terse_fault *fault)
 {
-    terse_fault own = {.rank = -1};
+    const struct tsi_step *const step = &method->step;
     terse_fault why = {.rank = -1};
-    const terse_status mine = tsi_step_failure(method, &own);
     uint64_t from = tsi_now();
     const terse_status status = tsi_closings_read(method, &why);
-    tsi_clock(method->step.in, TERSE_STAGE_GROUP, &from);
+    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
     if (status == TERSE_OK || tsi_is_skip(status)) {
         tsi_step_end(method, status, why.rank, report);
         return TERSE_OK;
     }
-    if (status == mine && why.rank == own.rank && own.text[0] != '\0')
-        why = own; /* this worker has seen it itself: offset and rule */
+    if (status == step->status && why.rank == step->fault.rank && step->fault.text[0] != '\0')
+        why = step->fault; /* this worker has seen it itself: offset and rule */
     tsi_step_skip(method);
     return fail(method, status, &why, fault);
 }
