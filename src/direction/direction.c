@@ -194,12 +194,20 @@ const size_t tsi_direction_count = sizeof tsi_directions / sizeof tsi_directions
 _Static_assert(sizeof tsi_directions / sizeof tsi_directions[0] <= TSI_MAX_DIRECTIONS,
                "stages.c has room for their names");
 
-void tsi_direct(enum tsi_direction direction, const struct tsi_direct *direct)
+void tsi_direct(enum tsi_direction direction, const struct tsi_direct *whole, const float *gradient,
+                size_t first, size_t count)
 {
-    struct tsi_direct copy = *direct;
-    if (copy.out && !copy.in) {
-        memset(copy.out, 0, copy.count * sizeof *copy.out);
-        copy.in = copy.out;
+    struct tsi_direct slice = *whole;
+    const float **const read[] = {&slice.at, &slice.m, &slice.v, &slice.in};
+    float **const written[] = {&slice.m_out, &slice.v_out, &slice.out, &slice.local};
+    slice.gradient = gradient;
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
+        *read[i] = *read[i] ? *read[i] + first : NULL;
+        *written[i] = *written[i] ? *written[i] + first : NULL;
     }
-    tsi_each_chunk(copy.threads, copy.count, tsi_directions[direction].chunk, &copy);
+    if (slice.out && !slice.in) {
+        memset(slice.out, 0, count * sizeof *slice.out);
+        slice.in = slice.out;
+    }
+    tsi_each_chunk(slice.threads, count, tsi_directions[direction].chunk, &slice);
 }

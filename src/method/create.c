@@ -206,7 +206,11 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
     method->buffers.weights = weights;
     method->progress.lr_given = -1;
     method->rule = (struct tsi_bit_rule){method, tsi_method_bits};
-    if (tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
+    if (method->options.threads == 0)
+        method->options.threads = 1;
+    method->step.posted =
+        calloc((size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.posted);
+    if (!method->step.posted || tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");

@@ -1,6 +1,6 @@
 /* A method from inside. A step of it is one file to read, step.c; what it needs beside: the stages
  * that a spec chose (stages.c), how the object is made (create.c, collective.c), numbers of a step
- * (rates.c, bound.c, bits.c), records between ranks (record.c), its end (commit.c). */
+ * (rates.c, bits.c), records between ranks (record.c), its end (commit.c). */
 #ifndef TSI_METHOD_H
 #define TSI_METHOD_H
 
@@ -8,7 +8,6 @@
 #include "direction/direction.h"
 #include "feedback/posterior.h"
 #include "method/table.h"
-#include "update/sparse_clear.h"
 #include "update/update.h"
 
 /* The stages that a spec has chosen. */
@@ -71,12 +70,6 @@ struct tsi_pair {
     float *next;
 };
 
-/* Where a step writes it. */
-static inline float *tsi_out(const struct tsi_pair *pair, int in_place)
-{
-    return in_place ? pair->now : pair->next;
-}
-
 /* Flat buffers; NULL where the stages need none. */
 struct tsi_buffers {
     float *weights;           /* the caller's */
@@ -94,7 +87,7 @@ struct tsi_buffers {
     float *eval_scratch;
 };
 
-/* Upper bounds of magnitudes, see bound.c. */
+/* Upper bounds of magnitudes, see rates.c. */
 struct tsi_bounds {
     int known;
     double weights;
@@ -120,14 +113,14 @@ struct tsi_step {
     int scores;                  /* RegTop-k, and not its warm-up */
     int moves_point;             /* slices move their point, see produce in step.c */
     int checked;                 /* the gradient was found finite before the step opened */
-    int in_place;                /* state is written over the old one: nothing can fail late */
-    float scale;                 /* clipping */
+    int in_place;                /* state is written over the old one: nothing can overflow late */
+    int torn;                    /* failed in place: residual and moments belong to no step */
     float lr;
+    struct tsi_direct direct; /* its numbers, and the whole of its buffers */
     int measuring;
     double source_square;       /* |what is encoded|^2, where that is measured */
-    struct tsi_bucket **posted; /* in order */
+    struct tsi_bucket **posted; /* in order; at most one per tensor */
     uint32_t posted_count;
-    uint32_t posted_cap;
     uint32_t window;     /* the first of the buckets that make phases now */
     terse_status status; /* what went wrong outside of all buckets */
     terse_fault fault;
@@ -167,11 +160,6 @@ struct terse_method {
 static inline double tsi_value(const terse_method *method, enum tsi_setting which)
 {
     return method->settings.value[which];
-}
-
-static inline unsigned tsi_threads(const terse_method *method)
-{
-    return method->options.threads ? method->options.threads : 1;
 }
 
 /* ---- stages.c ---- */
@@ -234,8 +222,9 @@ TERSE_CHECK terse_status tsi_step_send(terse_method *method, struct tsi_bucket *
  * skipped, as the report says. */
 TERSE_CHECK terse_status tsi_step_progress(terse_method *method, int *done,
                                            terse_method_report *report, terse_fault *fault);
-/* A step between exchanges. */
-void tsi_step_local(terse_method *method, const float *gradient, terse_method_report *report);
+/* Is this a method that takes its steps alone, and a gradient? */
+TERSE_CHECK terse_status tsi_check_one(const terse_method *method, const void *gradient,
+                                       terse_fault *fault);
 
 /* ---- record.c ---- */
 
@@ -278,14 +267,8 @@ void tsi_step_skip(terse_method *method);
 
 /* ---- rates.c ---- */
 
-double tsi_lr_now(const terse_method *method);
-/* The direction of elements first .. first+count-1, whose gradients start at `gradient`. */
-struct tsi_direct tsi_direct_of(const terse_method *method, const float *gradient, size_t first,
-                                size_t count);
-struct tsi_update tsi_update_of(const terse_method *method);
-
-/* ---- bound.c ---- */
-
+/* step.lr and the numbers of step.direct. */
+void tsi_choose_rates(terse_method *method);
 /* An upper bound of what this worker will encode in this step, for a gradient whose magnitudes are
  * at most `gradient`; infinity where there is none. */
 double tsi_bound_step(terse_method *method, double gradient);

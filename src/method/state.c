@@ -76,7 +76,11 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
 terse_status terse_method_state(terse_method *method, uint32_t index, terse_state *out)
 {
     struct part parts[MAX_PARTS];
-    if (!method || !out || index >= parts_of(method, parts))
+    if (!method || !out)
+        return TERSE_BAD_ARGUMENT;
+    if (method->step.torn)
+        return TERSE_PEER_LOST;
+    if (index >= parts_of(method, parts))
         return TERSE_BAD_ARGUMENT;
     *out = (terse_state){parts[index].name, parts[index].bytes, parts[index].len, parts[index].kind,
                          parts[index].floats};
@@ -145,6 +149,11 @@ static terse_status sum_residuals(terse_method *const *method, uint32_t handles,
     terse_allreduce request[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = TERSE_OK;
     for (uint32_t i = 0; i < handles && status == TERSE_OK; i++) {
+        if (method[i]->step.torn) {
+            if (fault)
+                *fault = method[i]->cause;
+            return TERSE_PEER_LOST;
+        }
         if (!has_eval_buffers(method[i]))
             return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
         const struct tsi_buffers *const buffers = &method[i]->buffers;
@@ -184,6 +193,11 @@ terse_status terse_method_eval_weights(terse_method *method, float *out, terse_f
 }
 
 /* ---- asking ---- */
+
+const float *terse_method_point(const terse_method *method)
+{
+    return method->buffers.point ? method->buffers.point : method->buffers.weights;
+}
 
 const char *terse_method_spec(const terse_method *method)
 {
