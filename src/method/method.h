@@ -7,7 +7,7 @@
 #include "combine/combine.h"
 #include "direction/direction.h"
 #include "feedback/posterior.h"
-#include "method/table.h"
+#include "method/settings.h"
 #include "update/update.h"
 
 /* The stages that a spec has chosen. */

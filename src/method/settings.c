@@ -6,7 +6,6 @@
 
 #include "base/fault.h"
 #include "base/spec.h"
-#include "method/table.h"
 
 #define REAL(text, least, most) .range = text, .kind = TERSE_OPTION_REAL, .low = least, .high = most
 #define WHOLE(text, least, most) \
@@ -102,7 +101,7 @@ static terse_status no_such_method(const char *name, size_t len, terse_fault *fa
 {
     const char *names[64];
     for (size_t i = 0; i < tsi_method_count; i++)
-        names[i] = tsi_methods[i]->name;
+        names[i] = tsi_methods[i].name;
     const char *const nearest = tsi_spec_nearest(name, len, names, tsi_method_count);
     const int shown = len < 64 ? (int)len : 64;
     return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no method '%.*s'%s%s%s", shown, name,
@@ -118,8 +117,8 @@ static const struct tsi_method_row *row_of(const char *spec, size_t *len)
         return &tsi_method_composed;
     }
     for (size_t i = 0; i < tsi_method_count; i++)
-        if (strlen(tsi_methods[i]->name) == *len && strncmp(tsi_methods[i]->name, spec, *len) == 0)
-            return tsi_methods[i];
+        if (strlen(tsi_methods[i].name) == *len && strncmp(tsi_methods[i].name, spec, *len) == 0)
+            return &tsi_methods[i];
     return NULL;
 }
 

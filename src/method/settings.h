@@ -1,10 +1,14 @@
-/* The settings of a method: the options of all methods, and the values that a spec gives them. */
+/* The settings of a method: the options of all methods, the table of methods with their defaults,
+ * and the values that a spec gives them. */
 #ifndef TSI_METHOD_SETTINGS_H
 #define TSI_METHOD_SETTINGS_H
 
 #include <stddef.h>
 
 #include <terse/method.h>
+
+#include "direction/direction.h"
+#include "update/update.h"
 
 /* Every parameter that any method has, once. */
 enum tsi_setting {
@@ -76,7 +80,42 @@ struct tsi_default {
     const char *initial;
 };
 
-struct tsi_method_row;
+/* ---- the table of methods: a method is one choice at each stage (methods.c) ---- */
+
+enum tsi_point {
+    TSI_POINT_WEIGHTS,  /* x */
+    TSI_POINT_DETACHED, /* x - lambda * e */
+};
+
+enum tsi_unit {
+    TSI_UNIT_GRADIENT, /* what is encoded is a gradient: lr is applied to the aggregate */
+    TSI_UNIT_WEIGHT,   /* what is encoded is a change of weights: lr is inside */
+};
+
+struct tsi_method_row {
+    const char *name;
+    enum tsi_point point;
+    enum tsi_direction direction;
+    enum tsi_unit unit;
+    const char *feedback; /* "residual"; NULL: none */
+    const char *codec;    /* a template: {name} is an option */
+    const char *back;     /* codec of the way back, where it is another one; used if kx > 0 */
+    const char *combine;  /* NULL: what suits the codec */
+    enum tsi_update_kind update;
+    int deploys;                /* evaluate x - mean e, not x */
+    int posterior;              /* RegTop-k's second memory */
+    int dynamic;                /* bits are chosen per step */
+    const char *no_local_steps; /* why every=H is refused; NULL: it is not */
+    const struct tsi_default *options;
+    size_t option_count;
+    terse_method_about about;
+};
+
+extern const struct tsi_method_row tsi_methods[];
+extern const size_t tsi_method_count;
+extern const struct tsi_method_row tsi_method_composed;
+
+/* ---- what a spec sets (settings.c) ---- */
 
 struct tsi_settings {
     const struct tsi_method_row *row;
