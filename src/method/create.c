@@ -192,7 +192,7 @@ static terse_status read_spec(terse_method *method, const char *spec,
     if (status == TERSE_OK && method->options.aggregate_out)
         status = tsi_stages_gradient(&method->settings, &method->stages, fault);
     if (status == TERSE_OK)
-        tsi_settings_write(&method->settings, method->spec, sizeof method->spec);
+        (void)tsi_settings_write(&method->settings, UINT64_MAX, method->spec, sizeof method->spec);
     return status;
 }
 

@@ -88,7 +88,7 @@ static void describe(const struct choice *choice, terse_method_description *out)
     (void)snprintf(out->codec, sizeof out->codec, "%s", choice->codec_spec);
     if (stages->back[0] != '\0')
         (void)!tsi_codec_read(stages->back, &back, out->back, NULL);
-    tsi_settings_write(settings, out->spec, sizeof out->spec);
+    (void)tsi_settings_write(settings, UINT64_MAX, out->spec, sizeof out->spec);
 }
 
 terse_status terse_method_describe(const char *spec, terse_method_description *out,
@@ -118,8 +118,7 @@ static int entry_at(const struct tsi_settings *settings, uint32_t index, terse_m
     for (int w = TSI_WORDS; w-- > 0;) {
         if (settings->word[w][0] == '\0' || index-- > 0)
             continue;
-        *out = (terse_method_entry){
-            .name = tsi_word_name((enum tsi_word)w), .is_given = 1, .is_stage = 1};
+        *out = (terse_method_entry){.name = tsi_word_names[w], .is_given = 1, .is_stage = 1};
         (void)snprintf(out->value, sizeof out->value, "%s", settings->word[w]);
         return 1;
     }
@@ -181,7 +180,8 @@ terse_status terse_method_spec_with(const char *spec, const char *options, int r
         status = tsi_settings_set(&choice.settings, options, replace, fault);
     if (status != TERSE_OK)
         return status;
-    const size_t len = tsi_settings_write_given(&choice.settings, text, sizeof text);
+    const size_t len =
+        tsi_settings_write(&choice.settings, choice.settings.given, text, sizeof text);
     if (len >= sizeof text || len >= cap)
         return tsi_fail(fault, TERSE_TOO_SMALL, 0, "the spec has %zu bytes, room for %zu", len,
                         cap < sizeof text ? cap : sizeof text);

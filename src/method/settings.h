@@ -134,11 +134,11 @@ TERSE_CHECK terse_status tsi_settings_read(const char *spec, struct tsi_settings
  * that the method does not have are left out. */
 TERSE_CHECK terse_status tsi_settings_set(struct tsi_settings *settings, const char *entries,
                                           int replace, terse_fault *fault);
-const char *tsi_word_name(enum tsi_word word);
-/* The complete spec. */
-void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap);
-/* The shortest spec: what was given. Returns its length; `cap` or more where it does not fit. */
-size_t tsi_settings_write_given(const struct tsi_settings *settings, char *out, size_t cap);
+extern const char *const tsi_word_names[TSI_WORDS];
+/* The spec with the options of `which`: all bits for the complete one, settings->given for the
+ * shortest. Returns its length; `cap` or more where it does not fit. */
+size_t tsi_settings_write(const struct tsi_settings *settings, uint64_t which, char *out,
+                          size_t cap);
 /* Replaces every {name} of a template by the value of that parameter. */
 void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,
                        size_t cap);
