@@ -85,17 +85,6 @@ static void update_weights(terse_method *method)
     }
 }
 
-/* Where slices could not know the next point yet: what they sent. */
-static void move_sent_points(const terse_method *method)
-{
-    for (uint32_t b = 0; b < method->step.posted_count; b++) {
-        const struct tsi_aggregate *const aggregate = &method->step.posted[b]->aggregate;
-        for (uint32_t i = 0; i < aggregate->count; i++)
-            tsi_move_point(method, method->buffers.residual.now, (size_t)aggregate->span[i].first,
-                           aggregate->span[i].count);
-    }
-}
-
 /* After the agreement the order over all buckets is: posterior, update, new state, next point. */
 static void commit(terse_method *method, terse_method_report *report)
 {
@@ -117,10 +106,14 @@ static void commit(terse_method *method, terse_method_report *report)
         *pairs[i] = (struct tsi_pair){pairs[i]->next, pairs[i]->now};
     if (buffers->change.now) /* what local steps added up was sent */
         memset(buffers->change.now, 0, method->count * sizeof(float));
-    if (step->moves_point)
-        move_sent_points(method);
-    else if (buffers->point)
+    if (!step->moves_point && buffers->point)
         tsi_method_point(method);
+    for (uint32_t b = 0; b < step->posted_count && step->moves_point; b++) { /* what was sent */
+        const struct tsi_aggregate *const aggregate = &step->posted[b]->aggregate;
+        for (uint32_t i = 0; i < aggregate->count; i++)
+            tsi_move_point(method, buffers->residual.now, (size_t)aggregate->span[i].first,
+                           aggregate->span[i].count);
+    }
     if (method->bits && step->in == method->collective[TSI_MAIN])
         tsi_method_bits_commit(method);
     tsi_clock(step->in, TERSE_STAGE_UPDATE, &from);

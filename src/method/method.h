@@ -164,11 +164,9 @@ static inline double tsi_value(const terse_method *method, enum tsi_setting whic
 
 /* ---- stages.c ---- */
 
-TERSE_CHECK terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stages *out,
-                                       terse_fault *fault);
-/* Is there such a codec? A fault's offset is that in the method's spec. */
-TERSE_CHECK terse_status tsi_stages_codec(const struct tsi_settings *settings,
-                                          const struct tsi_stages *stages, terse_fault *fault);
+/* Settings and stages of a spec whose codec exists. `out` may point into `settings`. */
+TERSE_CHECK terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
+                                         struct tsi_stages *out, terse_fault *fault);
 /* The combine that the stages name, or the one that suits the codec; TERSE_BAD_SPEC where the two
  * do not go together. */
 TERSE_CHECK terse_status tsi_stages_combine(const struct tsi_stages *stages,
@@ -200,12 +198,18 @@ void tsi_collective_refuse(terse_group *group, terse_status why);
 
 /* ---- create.c ---- */
 
+/* Options of this library's size, which begin with it; callers built with an earlier library give
+ * fewer, or NULL for none. */
+TERSE_CHECK terse_status tsi_options_read(const void *given, size_t size, void *out,
+                                          terse_fault *fault);
 /* What terse_method_create does once the stages are known; terse_exchange_create begins here. */
 TERSE_CHECK terse_status tsi_method_prepare(terse_method *method, terse_group *group,
                                             const terse_layout *layout, float *weights,
                                             terse_fault *fault);
 TERSE_CHECK terse_status tsi_method_connect(terse_method **methods, uint32_t count,
                                             terse_fault *fault);
+/* A buffer of zeros where it is needed and not there yet; 0 without memory. */
+int tsi_buffer_make(float **out, int needed, size_t count);
 /* The second buffer of every pair, for steps that are not in place; 0 without memory. */
 int tsi_buffers_complete(terse_method *method);
 

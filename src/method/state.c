@@ -133,16 +133,6 @@ int terse_method_has_eval_weights(const terse_method *method)
     return method->settings.row->deploys;
 }
 
-static int has_eval_buffers(terse_method *method)
-{
-    const size_t scratch = terse_group_allreduce_scratch(method->group, method->count);
-    if (!method->buffers.eval_sum)
-        method->buffers.eval_sum = malloc((method->count + 1) * sizeof(float));
-    if (!method->buffers.eval_scratch)
-        method->buffers.eval_scratch = malloc((scratch + 1) * sizeof(float));
-    return method->buffers.eval_sum && method->buffers.eval_scratch;
-}
-
 /* The sums of the residuals of all workers, side by side where one thread has several. */
 static terse_status sum_residuals(terse_method *const *method, uint32_t handles, terse_fault *fault)
 {
@@ -154,9 +144,11 @@ static terse_status sum_residuals(terse_method *const *method, uint32_t handles,
                 *fault = method[i]->cause;
             return TERSE_PEER_LOST;
         }
-        if (!has_eval_buffers(method[i]))
+        struct tsi_buffers *const buffers = &method[i]->buffers;
+        const size_t scratch = terse_group_allreduce_scratch(method[i]->group, method[i]->count);
+        if (!tsi_buffer_make(&buffers->eval_sum, 1, method[i]->count) ||
+            !tsi_buffer_make(&buffers->eval_scratch, 1, scratch))
             return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-        const struct tsi_buffers *const buffers = &method[i]->buffers;
         memcpy(buffers->eval_sum, buffers->residual.now, method[i]->count * sizeof(float));
         status = terse_group_allreduce_post(method[i]->group, buffers->eval_sum, method[i]->count,
                                             buffers->eval_scratch, &request[i], fault);

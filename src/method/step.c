@@ -17,7 +17,6 @@
  * by the commit. Methods that keep both write them in place as long as rates.c rules out that the
  * step is skipped late, since a second set of buffers costs them a tenth of a step. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
@@ -478,15 +477,13 @@ terse_status terse_method_step_tensors(terse_method *method, const float *const 
         const float *const none = NULL;
         return step_workers(&method, &none, gradient, 1, report, fault);
     }
-    if (!buffers->flat)
-        buffers->flat = malloc((method->count + 1) * sizeof *buffers->flat);
-    const float *const flat = buffers->flat;
-    if (!flat)
+    if (!tsi_buffer_make(&buffers->flat, 1, method->count))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     for (uint32_t t = 0; t < tensors; t++) {
         const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
         if (tensor.count > 0)
             memcpy(buffers->flat + tensor.offset, gradient[t], tensor.count * sizeof(float));
     }
+    const float *const flat = buffers->flat;
     return step_workers(&method, &flat, NULL, 1, report, fault);
 }
