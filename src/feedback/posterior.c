@@ -64,22 +64,18 @@ static inline float tanh_of(float y)
     return y < 0.125f ? series : (1 - fall) / (1 + fall);
 }
 
-/* |1 + Delta|. Under `prev` directly as a quotient: 1 + (G - w a) / (w a) would cancel. */
-static float balance(enum tsi_posterior_form form, float sum, float before, float now)
-{
-    return fabsf(form == TSI_FORM_PREV ? sum / before : 1 + (sum - before) / now);
-}
-
-/* Scores of up to BATCH elements whose a = g + e is in `now`. Where the quotient is 0 / 0 or
- * overflows, the score is that of an element that was not sent. */
 enum { BATCH = 256, AHEAD = 16 };
 
+/* Scores of up to BATCH elements whose a = g + e is in `now`. Under `prev` |1 + Delta| is a
+ * quotient: 1 + (G - w a) / (w a) would cancel. Where it is 0 / 0 or overflows, the score is that
+ * of an element that was not sent. */
 static void score(enum tsi_posterior_form form, float mu, const float *now, const float *sum,
                   const float *before, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++) {
         const float divisor = form == TSI_FORM_PREV ? before[i] : now[i];
-        const float kept = balance(form, sum[i], before[i], now[i]);
+        const float kept =
+            fabsf(form == TSI_FORM_PREV ? sum[i] / before[i] : 1 + (sum[i] - before[i]) / now[i]);
         const float factor = tanh_of(kept / mu);
         out[i] = fabsf(now[i]) * (divisor != 0 && kept <= 1e30f ? factor : 1.0f);
     }

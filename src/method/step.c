@@ -9,13 +9,14 @@
  *   commit    posterior, update, new state in place of the old, next point
  *
  * record.c has the opening and closing records, commit.c the commit. A whole gradient is one
- * bucket; posted buckets call `send` several times. Each call of progress
- * begins with a wait and ends with a post, so one thread can take all workers of a process through
- * a step side by side.
+ * bucket; posted buckets (buckets.c) call `send` several times. Each call of progress begins with a
+ * wait and ends with a post, so one thread can take all workers of a process through a step side by
+ * side.
  *
  * Nothing is taken back: new residuals and moments are written beside the old ones and swapped in
  * by the commit. Methods that keep both write them in place as long as rates.c rules out that the
- * step is skipped late, since a second set of buffers costs them a tenth of a step. */
+ * step is skipped late, since a second set of buffers costs them a tenth of a step. If such a step
+ * fails, their state is of no use. */
 #include <math.h>
 #include <string.h>
 
