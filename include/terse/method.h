@@ -200,10 +200,10 @@ TERSE_API const float *terse_method_point(const terse_method *method);
  * others do not learn of it.
  *
  * Failed: a lost peer, a timeout, a damaged message or ranks that differ. The weights are as before
- * the step. So are the residual and the moments, except in methods that keep both (def, def-a, ef,
- * saef, qadam, ef-sign with momentum, and compositions of that kind): their residual, moments and
- * point may be those of the failed step; restore a checkpoint. Every later step returns
- * TERSE_PEER_LOST. */
+ * the step, bit for bit. So is the state, except in methods that keep both a residual and moments
+ * (def, def-a, ef, saef, qadam, ef-sign with momentum, and compositions of that kind): theirs may
+ * belong to no step, and then terse_method_state and terse_method_eval_weights refuse it. Every
+ * later step returns TERSE_PEER_LOST. Create a new method, and restore a checkpoint. */
 TERSE_API TERSE_CHECK terse_status terse_method_step(terse_method *method, const float *gradient,
                                                      terse_method_report *report,
                                                      terse_fault *fault);
@@ -277,7 +277,8 @@ typedef struct terse_state {
 } terse_state;
 
 /* Part `index`, from 0; TERSE_BAD_ARGUMENT past the last. Names and lengths depend only on spec,
- * layout and number of workers. */
+ * layout and number of workers. TERSE_PEER_LOST, whatever the index, where a failed step has left
+ * a state of no step: there is nothing to save. */
 TERSE_API TERSE_CHECK terse_status terse_method_state(terse_method *method, uint32_t index,
                                                       terse_state *out);
 /* Call it after all parts and the weights have been written: it computes the point. */

@@ -5,7 +5,7 @@ from ctypes import byref, c_void_p
 from types import SimpleNamespace
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 
-from ._library import (STAGES, Fault, Layout, MethodDescription, MethodEntry,
+from ._library import (BAD_ARGUMENT, STAGES, Fault, Layout, MethodDescription, MethodEntry,
                        MethodOptions, MethodReport, StatePart, check, library)
 
 KINDS = ("shared", "residual", "own", "slices", "hint")  # terse_state_kind
@@ -93,12 +93,17 @@ class Method:
         check(self._lib.method_eval_weights(self._handle, out, byref(fault)), fault)
 
     def parts(self) -> List[Part]:
-        """The state, to read or write between steps. After writing, call `restored`."""
+        """The state, to read or write between steps. After writing, call `restored`. GroupError: a
+        failed step has left none."""
         found: List[Part] = []
         part = StatePart()
-        while self._lib.method_state(self._handle, len(found), byref(part)) == 0:
+        status = self._lib.method_state(self._handle, 0, byref(part))
+        while status == 0:
             found.append(Part(part.name.decode(), KINDS[part.kind], bool(part.floats), part.bytes,
                               part.len))
+            status = self._lib.method_state(self._handle, len(found), byref(part))
+        if status != BAD_ARGUMENT:  # past the last
+            check(status)
         return found
 
     def restored(self) -> None:

@@ -64,46 +64,40 @@ static double gradient_bound(const struct tsi_direct *direct, double g,
 
 /* ---- momentum ---- */
 
-static void move_momentum(const struct tsi_direct *direct, size_t first, size_t count)
-{
-    const float *const gradient = direct->gradient + first;
-    const float *const at = direct->at ? direct->at + first : gradient;
-    const float *const m = direct->m + first;
-    float *const m_out = direct->m_out + first;
-    const float scale = direct->scale * direct->add;
-    const float decay = direct->decay * direct->add;
-    const float momentum = direct->momentum;
-    if (decay == 0) {
-        INDEPENDENT
-        for (size_t i = 0; i < count; i++)
-            m_out[i] = momentum * m[i] + scale * gradient[i];
-        return;
-    }
-    INDEPENDENT
-    for (size_t i = 0; i < count; i++)
-        m_out[i] = momentum * m[i] + (scale * gradient[i] + decay * at[i]);
-}
-
 /* m = momentum * m + add * g;  out = in + rate * m. A chunk of m and out fits the second-level
  * cache, so all loops are one pass over memory. */
 static void momentum_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
     const struct tsi_direct *const direct = context;
-    const float *const m = direct->m_out + first;
+    const float *const gradient = direct->gradient + first;
+    const float *const at = direct->decay != 0 ? direct->at + first : gradient;
+    const float *const m = direct->m + first;
+    float *const m_out = direct->m_out + first;
+    const float scale = direct->scale * direct->add;
+    const float decay = direct->decay * direct->add;
+    const float momentum = direct->momentum;
     const float rate = direct->rate;
     (void)chunk;
-    move_momentum(direct, first, count);
+    if (decay == 0) {
+        INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            m_out[i] = momentum * m[i] + scale * gradient[i];
+    } else {
+        INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            m_out[i] = momentum * m[i] + (scale * gradient[i] + decay * at[i]);
+    }
     if (direct->out) {
         const float *const in = direct->in + first;
         float *const out = direct->out + first;
         INDEPENDENT
         for (size_t i = 0; i < count; i++)
-            out[i] = in[i] + rate * m[i];
+            out[i] = in[i] + rate * m_out[i];
     }
     if (direct->local) {
         float *restrict const local = direct->local + first;
         for (size_t i = 0; i < count; i++)
-            local[i] -= rate * m[i];
+            local[i] -= rate * m_out[i];
     }
 }
 
@@ -194,12 +188,20 @@ const size_t tsi_direction_count = sizeof tsi_directions / sizeof tsi_directions
 _Static_assert(sizeof tsi_directions / sizeof tsi_directions[0] <= TSI_MAX_DIRECTIONS,
                "stages.c has room for their names");
 
-void tsi_direct(enum tsi_direction direction, const struct tsi_direct *direct)
+void tsi_direct(enum tsi_direction direction, const struct tsi_direct *whole, const float *gradient,
+                size_t first, size_t count)
 {
-    struct tsi_direct copy = *direct;
-    if (copy.out && !copy.in) {
-        memset(copy.out, 0, copy.count * sizeof *copy.out);
-        copy.in = copy.out;
+    struct tsi_direct slice = *whole;
+    const float **const read[] = {&slice.at, &slice.m, &slice.v, &slice.in};
+    float **const written[] = {&slice.m_out, &slice.v_out, &slice.out, &slice.local};
+    slice.gradient = gradient;
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++) {
+        *read[i] = *read[i] ? *read[i] + first : NULL;
+        *written[i] = *written[i] ? *written[i] + first : NULL;
     }
-    tsi_each_chunk(copy.threads, copy.count, tsi_directions[direction].chunk, &copy);
+    if (slice.out && !slice.in) {
+        memset(slice.out, 0, count * sizeof *slice.out);
+        slice.in = slice.out;
+    }
+    tsi_each_chunk(slice.threads, count, tsi_directions[direction].chunk, &slice);
 }

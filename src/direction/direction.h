@@ -16,7 +16,7 @@ enum tsi_direction {
 
 #define TSI_MAX_DIRECTIONS 16u
 
-/* All buffers start at the same element; `count` of them. g = scale * gradient + decay * at. */
+/* All buffers start at the same element. g = scale * gradient + decay * at. */
 struct tsi_direct {
     const float *gradient;
     const float *at; /* where the gradient was taken; read only if decay is not 0 */
@@ -34,7 +34,6 @@ struct tsi_direct {
     const float *in; /* NULL: zeros */
     float *out;      /* NULL: the direction stays in m_out */
     float *local;    /* local weights, from which the step is taken at once; NULL for none */
-    size_t count;
     unsigned threads;
 };
 
@@ -57,8 +56,10 @@ struct tsi_direction_row {
 extern const struct tsi_direction_row tsi_directions[];
 extern const size_t tsi_direction_count; /* at most TSI_MAX_DIRECTIONS */
 
-/* Adam keeps v between the smallest normal float, so that a coordinate that is dead stays at 0, and
- * the largest. */
-void tsi_direct(enum tsi_direction direction, const struct tsi_direct *direct);
+/* The direction of elements first .. first+count-1, whose gradients start at `gradient`; `whole`
+ * has the buffers of all elements. Adam keeps v between the smallest normal float, so that a
+ * coordinate that is dead stays at 0, and the largest. */
+void tsi_direct(enum tsi_direction direction, const struct tsi_direct *whole, const float *gradient,
+                size_t first, size_t count);
 
 #endif

@@ -12,19 +12,6 @@ struct terse_exchange {
     char *combine;
 };
 
-/* Options of this library's size; callers built with an earlier one give fewer. */
-static terse_status read_options(const terse_exchange_options *given, terse_exchange_options *out,
-                                 terse_fault *fault)
-{
-    *out = (terse_exchange_options){.size = sizeof *out};
-    if (!given)
-        return TERSE_OK;
-    if (given->size < sizeof given->size || given->size > sizeof *given)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "options.size is not sizeof(options)");
-    memcpy(out, given, given->size);
-    return TERSE_OK;
-}
-
 /* By default a residual wherever the codec allows one and is not exact. */
 static terse_status choose_feedback(const terse_exchange_options *options, const char *codec,
                                     int *residual, terse_fault *fault)
@@ -68,7 +55,7 @@ static terse_status make(terse_exchange *exchange, terse_group *group, const ter
 {
     terse_exchange_options all;
     terse_method *const method = exchange->method;
-    terse_status status = read_options(options, &all, fault);
+    terse_status status = tsi_options_read(options, sizeof all, &all, fault);
     if (status != TERSE_OK)
         return status;
     method->settings.row = &tsi_method_composed;
@@ -121,17 +108,32 @@ void terse_exchange_destroy(terse_exchange *exchange)
 
 /* ---- steps ---- */
 
-terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
-                                terse_exchange_report *report, terse_fault *fault)
+/* The aggregate is written over the gradient. */
+static terse_status complete(terse_exchange *exchange, float *gradient, int posted,
+                             terse_exchange_report *report, terse_fault *fault)
 {
     terse_method_report done;
     if (!exchange || !gradient)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
     exchange->method->buffers.weights = gradient;
-    const terse_status status = terse_method_step(exchange->method, gradient, &done, fault);
+    const terse_status status = posted
+                                    ? terse_method_finish(exchange->method, gradient, &done, fault)
+                                    : terse_method_step(exchange->method, gradient, &done, fault);
     if (status == TERSE_OK && report)
         *report = done.exchange;
     return status;
+}
+
+terse_status terse_exchange_run(terse_exchange *exchange, float *gradient,
+                                terse_exchange_report *report, terse_fault *fault)
+{
+    return complete(exchange, gradient, 0, report, fault);
+}
+
+terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
+                                   terse_exchange_report *report, terse_fault *fault)
+{
+    return complete(exchange, gradient, 1, report, fault);
 }
 
 terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient, uint32_t first,
@@ -140,19 +142,6 @@ terse_status terse_exchange_post(terse_exchange *exchange, const float *gradient
     if (!exchange || !gradient)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
     return terse_method_post(exchange->method, gradient, first, count, fault);
-}
-
-terse_status terse_exchange_finish(terse_exchange *exchange, float *gradient,
-                                   terse_exchange_report *report, terse_fault *fault)
-{
-    terse_method_report done;
-    if (!exchange || !gradient)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "exchange or gradient is NULL");
-    exchange->method->buffers.weights = gradient;
-    const terse_status status = terse_method_finish(exchange->method, gradient, &done, fault);
-    if (status == TERSE_OK && report)
-        *report = done.exchange;
-    return status;
 }
 
 /* ---- asking ---- */

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "combine/combine.h"
+
 int tsi_posterior_create(struct tsi_posterior *posterior, size_t cap)
 {
     posterior->cap = cap;
@@ -62,22 +64,18 @@ static inline float tanh_of(float y)
     return y < 0.125f ? series : (1 - fall) / (1 + fall);
 }
 
-/* |1 + Delta|. Under `prev` directly as a quotient: 1 + (G - w a) / (w a) would cancel. */
-static float balance(enum tsi_posterior_form form, float sum, float before, float now)
-{
-    return fabsf(form == TSI_FORM_PREV ? sum / before : 1 + (sum - before) / now);
-}
-
-/* Scores of up to BATCH elements whose a = g + e is in `now`. Where the quotient is 0 / 0 or
- * overflows, the score is that of an element that was not sent. */
 enum { BATCH = 256, AHEAD = 16 };
 
+/* Scores of up to BATCH elements whose a = g + e is in `now`. Under `prev` |1 + Delta| is a
+ * quotient: 1 + (G - w a) / (w a) would cancel. Where it is 0 / 0 or overflows, the score is that
+ * of an element that was not sent. */
 static void score(enum tsi_posterior_form form, float mu, const float *now, const float *sum,
                   const float *before, size_t count, float *out)
 {
     for (size_t i = 0; i < count; i++) {
         const float divisor = form == TSI_FORM_PREV ? before[i] : now[i];
-        const float kept = balance(form, sum[i], before[i], now[i]);
+        const float kept =
+            fabsf(form == TSI_FORM_PREV ? sum[i] / before[i] : 1 + (sum[i] - before[i]) / now[i]);
         const float factor = tanh_of(kept / mu);
         out[i] = fabsf(now[i]) * (divisor != 0 && kept <= 1e30f ? factor : 1.0f);
     }
@@ -97,4 +95,85 @@ void tsi_posterior_score(struct tsi_posterior *posterior, enum tsi_posterior_for
         score(form, mu, now, posterior->sum + first, posterior->before + first, count,
               posterior->score + first);
     }
+}
+
+/* ---- what was sent in a step, and its aggregate ---- */
+
+/* The next bucket in the order of the flat buffer. */
+static struct tsi_bucket *bucket_after(struct tsi_bucket *const *buckets, uint32_t count,
+                                       uint64_t from)
+{
+    struct tsi_bucket *next = NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (buckets[i]->count > 0 && buckets[i]->first >= from &&
+            (!next || buckets[i]->first < next->first))
+            next = buckets[i];
+    return next;
+}
+
+/* A position in an aggregate; elements are looked up in ascending order. */
+struct place {
+    const struct tsi_aggregate *aggregate;
+    uint32_t span;
+    size_t at; /* entry of a list span */
+};
+
+/* The value of an element; 0 if no span contains it. */
+static float value_at(struct place *place, uint64_t element)
+{
+    for (; place->span < place->aggregate->count; place->span++, place->at = 0) {
+        const struct tsi_span *const span = &place->aggregate->span[place->span];
+        if (span->kind == TSI_SPAN_DENSE && element - span->first < span->count)
+            return span->value[element - span->first];
+        if (span->kind != TSI_SPAN_LIST)
+            continue;
+        while (place->at < span->count && span->first + span->index[place->at] < element)
+            place->at++;
+        if (place->at < span->count)
+            return span->first + span->index[place->at] == element ? span->value[place->at] : 0;
+    }
+    return 0;
+}
+
+/* Records one piece and returns the length of its section. */
+static size_t remember_piece(struct tsi_posterior *posterior, const struct tsi_bucket *bucket,
+                             const struct tsi_call *call, struct place *place,
+                             const uint8_t *section)
+{
+    struct tsi_entries entries;
+    struct tsi_batch batch;
+    size_t used = 0;
+    /* This rank encoded the section itself, so it is well formed. */
+    if (tsi_entries_open(bucket->codec, call, section, SIZE_MAX, &used, &entries, NULL) != TERSE_OK)
+        return used;
+    while (!call->piece->plain &&
+           tsi_entries_next(bucket->codec, call, &entries, &batch, NULL) == TERSE_OK &&
+           batch.count > 0) {
+        for (size_t i = 0; i < batch.count; i++) {
+            const size_t at = posterior->count++;
+            posterior->index[at] = call->piece->offset + batch.index[i];
+            posterior->before[at] = batch.value[i];
+            posterior->sum[at] = value_at(place, posterior->index[at]);
+        }
+    }
+    return used;
+}
+
+void tsi_posterior_remember(struct tsi_posterior *posterior, struct tsi_bucket *const *buckets,
+                            uint32_t count, const float *residual)
+{
+    struct tsi_bucket *bucket = bucket_after(buckets, count, 0);
+    posterior->count = 0;
+    for (; bucket; bucket = bucket_after(buckets, count, bucket->first + bucket->count)) {
+        struct place place = {&bucket->aggregate, 0, 0};
+        const uint8_t *section = bucket->payload;
+        for (uint32_t i = 0; i < bucket->codec->piece_count; i++) {
+            struct tsi_call call;
+            if (bucket->codec->piece[i].count > 0 &&
+                tsi_codec_call(bucket->codec, &bucket->in->key, i, &call) == TERSE_OK)
+                section += remember_piece(posterior, bucket, &call, &place, section);
+        }
+    }
+    for (size_t i = 0; residual && i < posterior->count; i++)
+        posterior->before[i] += residual[posterior->index[i]];
 }

@@ -98,40 +98,15 @@ static terse_status read_codec(struct tsi_collective *in, const char *spec, ters
     return in->codec_spec ? TERSE_OK : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
 }
 
-/* Owners keep a residual of their own, or the weights; state that a method has for it. */
-static terse_status choose_owner(terse_method *method, struct tsi_collective *in,
-                                 terse_fault *fault)
-{
-    struct tsi_pair *const owner = &method->buffers.owner;
-    in->owner.kind = tsi_stages_owner(&method->stages, in->combine);
-    if (in->owner.kind == TSI_OWNER_MEAN || owner->now)
-        return TERSE_OK;
-    owner->now = calloc(method->count + 1, sizeof(float));
-    owner->next = calloc(method->count + 1, sizeof(float));
-    return owner->now && owner->next ? TERSE_OK
-                                     : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-}
-
-/* Dense aggregates grow in the caller's buffer where they are wanted there, else in one of the
- * method's. */
-static terse_status choose_dense(terse_method *method, struct tsi_collective *in,
-                                 terse_fault *fault)
-{
-    float **const dense = &method->buffers.dense;
-    if (method->options.aggregate_out && method->buffers.weights) {
-        in->dense = method->buffers.weights;
-        return TERSE_OK;
-    }
-    if (!*dense)
-        *dense = calloc(method->count + 1, sizeof **dense);
-    in->dense = *dense;
-    return in->dense ? TERSE_OK : tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-}
-
+/* Owners keep a residual of their own, or the weights; state that a method has for it. Dense
+ * aggregates grow in the caller's buffer where they are wanted there, else in one of the method's.
+ */
 static terse_status choose(terse_method *method, struct tsi_collective *in, int which,
                            terse_fault *fault)
 {
     struct tsi_stages stages = method->stages;
+    struct tsi_buffers *const buffers = &method->buffers;
+    const int in_output = method->options.aggregate_out && buffers->weights;
     if (which == TSI_WARM_UP) { /* everything as f32 */
         memcpy(stages.codec, "f32", sizeof "f32");
         stages.combine = stages.update == TSI_UPDATE_REPLACE ? "shard" : "allreduce";
@@ -145,9 +120,16 @@ static terse_status choose(terse_method *method, struct tsi_collective *in, int 
         status = tsi_stages_combine(&stages, &in->about, &in->combine, fault);
     if (status == TERSE_OK)
         status = choose_plain(in, &stages, fault);
-    if (status == TERSE_OK)
-        status = choose_owner(method, in, fault);
-    return status == TERSE_OK ? choose_dense(method, in, fault) : status;
+    if (status != TERSE_OK)
+        return status;
+    in->owner.kind = tsi_stages_owner(&method->stages, in->combine);
+    const int owns = in->owner.kind != TSI_OWNER_MEAN;
+    if (!tsi_buffer_make(&buffers->owner.now, owns, method->count) ||
+        !tsi_buffer_make(&buffers->owner.next, owns, method->count) ||
+        !tsi_buffer_make(&buffers->dense, !in_output, method->count))
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    in->dense = in_output ? buffers->weights : buffers->dense;
+    return TERSE_OK;
 }
 
 /* ---- agreement ---- */
@@ -210,38 +192,27 @@ terse_status tsi_collective_create(terse_method *method, int which, terse_fault 
                               fault);
 }
 
-static terse_status blame(terse_fault *fault, terse_status status, uint32_t rank)
-{
-    if (fault)
-        fault->rank = (int32_t)rank;
-    return status;
-}
-
 /* The first difference from rank 0, named. */
-static terse_status compare(const struct tsi_agreement *agreement, uint32_t workers,
-                            terse_fault *fault)
+static terse_status compare(const struct tsi_agreement *agreement, terse_fault *fault)
 {
-    const uint64_t *const first = tsi_agreement_of(agreement, 0);
-    for (uint32_t r = 0; r < workers; r++) {
-        const uint64_t *const theirs = tsi_agreement_of(agreement, r);
-        if (!first || !theirs)
-            return blame(fault,
-                         tsi_fail(fault, TERSE_BAD_CHECKSUM, 0,
-                                  "rank %u: its settings arrived damaged", first ? r : 0),
-                         first ? r : 0);
-        if (theirs[SETTING_STATUS] != 0)
-            return blame(fault,
-                         tsi_fail(fault, TERSE_MISMATCH, 0,
-                                  "rank %u: could not make its part of the method", r),
-                         r);
-        for (size_t i = 0; i < SETTINGS; i++)
+    const uint64_t *const first = agreement->at[0];
+    terse_status status = TERSE_OK;
+    for (uint32_t r = 0; r < agreement->workers && status == TERSE_OK; r++) {
+        const uint64_t *const theirs = agreement->at[r];
+        if (!theirs)
+            status =
+                tsi_fail(fault, TERSE_BAD_CHECKSUM, 0, "rank %u: its settings arrived damaged", r);
+        else if (theirs[SETTING_STATUS] != 0)
+            status = tsi_fail(fault, TERSE_MISMATCH, 0,
+                              "rank %u: could not make its part of the method", r);
+        for (size_t i = 0; i < SETTINGS && status == TERSE_OK; i++)
             if (theirs[i] != first[i])
-                return blame(fault,
-                             tsi_fail(fault, TERSE_MISMATCH, 0,
-                                      "rank %u: its %s differs from rank 0's", r, setting_names[i]),
-                             r);
+                status = tsi_fail(fault, TERSE_MISMATCH, 0, "rank %u: its %s differs from rank 0's",
+                                  r, setting_names[i]);
+        if (status != TERSE_OK)
+            fault->rank = (int32_t)r;
     }
-    return TERSE_OK;
+    return status;
 }
 
 terse_status tsi_collective_agree(terse_method *method, terse_fault *fault)
@@ -249,7 +220,7 @@ terse_status tsi_collective_agree(terse_method *method, terse_fault *fault)
     terse_fault theirs = {.rank = -1};
     terse_status status = tsi_agreement_wait(&method->agreement, &theirs);
     if (status == TERSE_OK)
-        status = compare(&method->agreement, method->workers, &theirs);
+        status = compare(&method->agreement, &theirs);
     if (fault && (method->failed != TERSE_OK || status != TERSE_OK))
         *fault = method->failed != TERSE_OK ? method->cause : theirs;
     return method->failed != TERSE_OK ? method->failed : status;

@@ -3,23 +3,37 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/parallel.h"
 #include "method/method.h"
-#include "point/point.h"
 
-/* ---- the point ---- */
+/* ---- the point: x, or x - lambda * e (DEF, Xu & Huang, ICML 2022) ---- */
+
+struct detach {
+    const terse_method *method;
+    const float *residual;
+    size_t first;
+};
+
+static void detach_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct detach *const detach = context;
+    const terse_method *const method = detach->method;
+    const size_t at = detach->first + first;
+    (void)chunk;
+    method->collective[TSI_MAIN]->kernel->sub_scaled_f32(
+        method->buffers.weights + at, detach->residual + at, (float)tsi_value(method, TSI_LAMBDA),
+        count, method->buffers.point + at);
+}
 
 void tsi_move_point(const terse_method *method, const float *residual, size_t first, size_t count)
 {
-    const struct tsi_buffers *const buffers = &method->buffers;
-    tsi_point_detach(method->step.in->kernel, tsi_threads(method), buffers->weights + first,
-                     residual + first, (float)tsi_value(method, TSI_LAMBDA), count,
-                     buffers->point + first);
+    struct detach detach = {method, residual, first};
+    tsi_each_chunk(method->options.threads, count, detach_chunk, &detach);
 }
 
 void tsi_method_point(terse_method *method)
 {
-    struct tsi_buffers *const buffers = &method->buffers;
-    method->step.in = method->collective[TSI_MAIN];
+    const struct tsi_buffers *const buffers = &method->buffers;
     if (method->stages.point == TSI_POINT_DETACHED)
         tsi_move_point(method, buffers->residual.now, 0, method->count);
     else if (buffers->point)
@@ -28,46 +42,35 @@ void tsi_method_point(terse_method *method)
 
 /* ---- commit ---- */
 
-static void swap(struct tsi_pair *pair)
-{
-    float *const before = pair->now;
-    pair->now = pair->next;
-    pair->next = before;
-}
-
-/* The new state takes the place of the old. */
-static void swap_state(terse_method *method)
-{
-    struct tsi_buffers *const buffers = &method->buffers;
-    if (!method->step.in_place) {
-        swap(&buffers->residual);
-        swap(&buffers->m);
-        swap(&buffers->v);
-    }
-    if (method->step.in->owner.kind != TSI_OWNER_MEAN)
-        swap(&buffers->owner);
-    if (buffers->change.now) /* what local steps added up was sent */
-        memset(buffers->change.now, 0, method->count * sizeof(float));
-}
-
-/* The point after a step: all of it, or what the slices could not know yet. */
-static void next_point(terse_method *method)
-{
-    const struct tsi_step *const step = &method->step;
-    if (!step->moves_point)
-        tsi_method_point(method);
-    for (uint32_t b = 0; b < step->posted_count && step->moves_point; b++) {
-        const struct tsi_aggregate *const aggregate = &step->posted[b]->aggregate;
-        for (uint32_t i = 0; i < aggregate->count; i++)
-            tsi_move_point(method, method->buffers.residual.now, (size_t)aggregate->span[i].first,
-                           aggregate->span[i].count);
-    }
-}
-
 static void update_weights(terse_method *method)
 {
     const struct tsi_step *const step = &method->step;
-    struct tsi_update update = tsi_update_of(method);
+    const struct tsi_stages *const stages = &method->stages;
+    const int adam = stages->update == TSI_UPDATE_ADAM;
+    const double t = (double)method->progress.rounds + 1;
+    struct tsi_update update = {
+        .kind = stages->update,
+        .lr = step->lr,
+        .decay = (float)tsi_value(method, TSI_WD),
+        .momentum = (float)tsi_value(method, adam ? TSI_BETA1 : TSI_MOMENTUM),
+        .beta2 = (float)tsi_value(method, TSI_BETA2),
+        .eps = (float)tsi_value(method, TSI_EPS),
+        .correct_m = (float)(1 - pow(tsi_value(method, TSI_BETA1), t)),
+        .correct_v = (float)(1 - pow(tsi_value(method, TSI_BETA2), t)),
+        .m = method->buffers.update_m,
+        .v = method->buffers.update_v,
+        .weights = method->buffers.weights,
+        .threads = method->options.threads,
+        .kernel = step->in->kernel,
+    };
+    if (method->options.aggregate_out)
+        update.kind =
+            stages->update == TSI_UPDATE_SIGNED ? TSI_UPDATE_WRITE_SIGN : TSI_UPDATE_WRITE;
+    if (stages->update == TSI_UPDATE_SUBTRACT) { /* lr was inside; local steps have an outer one */
+        update.lr = stages->local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
+        update.momentum = (float)tsi_value(method, TSI_OUTER_MOMENTUM);
+        update.nesterov = tsi_value(method, TSI_NESTEROV) != 0;
+    }
     for (uint32_t i = 0; i < step->posted_count; i++) {
         struct tsi_bucket *const bucket = step->posted[i];
         const int partial = bucket->aggregate.partial;
@@ -82,31 +85,42 @@ static void update_weights(terse_method *method)
     }
 }
 
-static double norm_of(const terse_method *method, const float *floats)
-{
-    return sqrt(method->step.in->kernel->square_sum_f32(floats, method->count));
-}
-
 /* After the agreement the order over all buckets is: posterior, update, new state, next point. */
 static void commit(terse_method *method, terse_method_report *report)
 {
+    struct tsi_buffers *const buffers = &method->buffers;
     struct tsi_step *const step = &method->step;
-    size_t len = 0;
+    struct tsi_pair *const pairs[] = {&buffers->owner, &buffers->residual, &buffers->m,
+                                      &buffers->v};
+    const size_t first = step->in->owner.kind == TSI_OWNER_MEAN ? 1 : 0;
+    const size_t end = step->in_place ? 1 : sizeof pairs / sizeof pairs[0];
     uint64_t from = tsi_now();
+    size_t len = 0;
     for (uint32_t i = 0; i < step->posted_count; i++)
         len += step->posted[i]->payload_len;
     if (step->scores)
         tsi_posterior_remember(&method->posterior, step->posted, step->posted_count,
                                tsi_value(method, TSI_VALUES) != 0 ? step->in->take : NULL);
     update_weights(method);
-    swap_state(method);
-    next_point(method);
+    for (size_t i = first; i < end; i++)
+        *pairs[i] = (struct tsi_pair){pairs[i]->next, pairs[i]->now};
+    if (buffers->change.now) /* what local steps added up was sent */
+        memset(buffers->change.now, 0, method->count * sizeof(float));
+    if (!step->moves_point && buffers->point)
+        tsi_method_point(method);
+    for (uint32_t b = 0; b < step->posted_count && step->moves_point; b++) { /* what was sent */
+        const struct tsi_aggregate *const aggregate = &step->posted[b]->aggregate;
+        for (uint32_t i = 0; i < aggregate->count; i++)
+            tsi_move_point(method, buffers->residual.now, (size_t)aggregate->span[i].first,
+                           aggregate->span[i].count);
+    }
     if (method->bits && step->in == method->collective[TSI_MAIN])
         tsi_method_bits_commit(method);
     tsi_clock(step->in, TERSE_STAGE_UPDATE, &from);
     report->bits = method->count > 0 ? 8.0 * (double)len / (double)method->count : 0;
-    if (step->measuring && method->buffers.residual.now) {
-        report->residual_norm = norm_of(method, method->buffers.residual.now);
+    if (step->measuring && buffers->residual.now) {
+        report->residual_norm =
+            sqrt(step->in->kernel->square_sum_f32(buffers->residual.now, method->count));
         report->compression_error =
             step->source_square > 0 ? report->residual_norm / sqrt(step->source_square) : 0;
     }
@@ -128,6 +142,7 @@ void tsi_step_end(terse_method *method, terse_status skipped, int32_t skipped_by
                   terse_method_report *report)
 {
     struct tsi_step *const step = &method->step;
+    struct tsi_collective *const in = step->in;
     const double dense =
         2.0 * (method->workers - 1) / method->workers * sizeof(float) * (double)method->count;
     terse_method_report all = {.exchange = {.step = method->progress.rounds,
@@ -139,7 +154,6 @@ void tsi_step_end(terse_method *method, terse_status skipped, int32_t skipped_by
                                .residual_norm = NAN,
                                .compression_error = NAN,
                                .exchanged = 1};
-    struct tsi_collective *const in = step->in;
     if (skipped == TERSE_OK)
         commit(method, &all);
     else

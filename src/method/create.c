@@ -36,7 +36,7 @@ static int updates_with_momentum(const terse_method *method)
     }
 }
 
-static int want(float **out, int needed, size_t count)
+int tsi_buffer_make(float **out, int needed, size_t count)
 {
     if (needed && !*out)
         *out = calloc(count + 1, sizeof **out);
@@ -46,9 +46,9 @@ static int want(float **out, int needed, size_t count)
 int tsi_buffers_complete(terse_method *method)
 {
     struct tsi_buffers *const buffers = &method->buffers;
-    return want(&buffers->residual.next, buffers->residual.now != NULL, method->count) &&
-           want(&buffers->m.next, buffers->m.now != NULL, method->count) &&
-           want(&buffers->v.next, buffers->v.now != NULL, method->count);
+    return tsi_buffer_make(&buffers->residual.next, buffers->residual.now != NULL, method->count) &&
+           tsi_buffer_make(&buffers->m.next, buffers->m.now != NULL, method->count) &&
+           tsi_buffer_make(&buffers->v.next, buffers->v.now != NULL, method->count);
 }
 
 static terse_status create_buffers(terse_method *method)
@@ -59,14 +59,14 @@ static terse_status create_buffers(terse_method *method)
     const int adam = stages->direction == TSI_DIRECTION_ADAM;
     const int change = !stages->residual && !encodes_gradient(method) && !encodes_momentum(method);
     const int point = stages->point == TSI_POINT_DETACHED || stages->local;
-    if (!want(&buffers->residual.now, stages->residual, count) ||
-        !want(&buffers->change.now, change && stages->local, count) ||
-        !want(&buffers->change.next, change, count) ||
-        !want(&buffers->m.now, stages->direction != TSI_DIRECTION_GRADIENT, count) ||
-        !want(&buffers->v.now, adam, count) ||
-        !want(&buffers->update_m, updates_with_momentum(method), count) ||
-        !want(&buffers->update_v, stages->update == TSI_UPDATE_ADAM, count) ||
-        !want(&buffers->point, point, count))
+    if (!tsi_buffer_make(&buffers->residual.now, stages->residual, count) ||
+        !tsi_buffer_make(&buffers->change.now, change && stages->local, count) ||
+        !tsi_buffer_make(&buffers->change.next, change, count) ||
+        !tsi_buffer_make(&buffers->m.now, stages->direction != TSI_DIRECTION_GRADIENT, count) ||
+        !tsi_buffer_make(&buffers->v.now, adam, count) ||
+        !tsi_buffer_make(&buffers->update_m, updates_with_momentum(method), count) ||
+        !tsi_buffer_make(&buffers->update_v, stages->update == TSI_UPDATE_ADAM, count) ||
+        !tsi_buffer_make(&buffers->point, point, count))
         return TERSE_NO_MEMORY;
     const int may_be_in_place = buffers->m.now && buffers->residual.now && !stages->local;
     if (!may_be_in_place && !tsi_buffers_complete(method))
@@ -155,45 +155,37 @@ terse_status tsi_method_connect(terse_method **methods, uint32_t count, terse_fa
 
 /* ---- the object ---- */
 
-static terse_status check_steps(const terse_method *method, terse_fault *fault)
+terse_status tsi_options_read(const void *given, size_t size, void *out, terse_fault *fault)
 {
-    const char *const what = tsi_settings_need_steps(&method->settings);
-    if (!what || method->options.steps > 0)
-        return TERSE_OK;
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "%s needs the number of steps: options.steps is 0",
-                    what);
-}
-
-static terse_status read_options(const terse_method_options *given, terse_method_options *out,
-                                 terse_fault *fault)
-{
-    *out = (terse_method_options){.size = sizeof *out};
-    if (!given)
-        return TERSE_OK;
-    if (given->size < sizeof given->size || given->size > sizeof *given)
+    size_t len = 0;
+    if (given)
+        memcpy(&len, given, sizeof len);
+    if (given && (len < sizeof len || len > size))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "options.size is not sizeof(options)");
-    memcpy(out, given, given->size);
-    out->private_output = out->private_output && out->aggregate_out;
+    memset(out, 0, size);
+    if (given)
+        memcpy(out, given, len);
+    memcpy(out, &size, sizeof size);
     return TERSE_OK;
 }
 
 static terse_status read_spec(terse_method *method, const char *spec,
                               const terse_method_options *options, terse_fault *fault)
 {
-    terse_status status = read_options(options, &method->options, fault);
+    terse_method_options *const all = &method->options;
+    terse_status status = tsi_options_read(options, sizeof *all, all, fault);
     if (status == TERSE_OK)
-        status = tsi_settings_read(spec, &method->settings, fault);
-    if (status == TERSE_OK)
-        status = tsi_stages_of(&method->settings, &method->stages, fault);
-    if (status == TERSE_OK)
-        status = tsi_stages_codec(&method->settings, &method->stages, fault);
-    if (status == TERSE_OK)
-        status = check_steps(method, fault);
-    if (status == TERSE_OK && method->options.aggregate_out)
-        status = tsi_stages_gradient(&method->settings, &method->stages, fault);
-    if (status == TERSE_OK)
-        tsi_settings_write(&method->settings, method->spec, sizeof method->spec);
-    return status;
+        status = tsi_stages_read(spec, &method->settings, &method->stages, fault);
+    if (status != TERSE_OK)
+        return status;
+    const char *const what = tsi_settings_need_steps(&method->settings);
+    if (what && all->steps == 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "%s needs the number of steps: options.steps is 0", what);
+    all->private_output = all->private_output && all->aggregate_out;
+    (void)tsi_settings_write(&method->settings, UINT64_MAX, method->spec, sizeof method->spec);
+    return all->aggregate_out ? tsi_stages_gradient(&method->settings, &method->stages, fault)
+                              : TERSE_OK;
 }
 
 terse_status tsi_method_prepare(terse_method *method, terse_group *group,
@@ -206,11 +198,50 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
     method->buffers.weights = weights;
     method->progress.lr_given = -1;
     method->rule = (struct tsi_bit_rule){method, tsi_method_bits};
-    if (tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
+    if (method->options.threads == 0)
+        method->options.threads = 1;
+    method->step.posted =
+        calloc((size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.posted);
+    if (!method->step.posted || tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     return TERSE_OK;
+}
+
+/* One method per group handle. The other ranks learn of a failure, unless it is all of them that
+ * are made here. */
+static terse_status create(const char *spec, terse_group *const *group, uint32_t count, int owns,
+                           const terse_layout *layout, float *const *weights,
+                           const terse_method_options *options, terse_method **out,
+                           terse_fault *fault)
+{
+    terse_method *methods[TERSE_MAX_LOCAL_WORKERS] = {NULL};
+    terse_status status = TERSE_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        methods[i] = calloc(1, sizeof *methods[i]);
+        if (!methods[i]) {
+            if (owns)
+                terse_group_destroy(group[i]);
+            status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+            continue;
+        }
+        methods[i]->group = group[i];
+        methods[i]->owns_group = owns;
+        if (status == TERSE_OK)
+            status = read_spec(methods[i], spec, options, fault);
+        if (status == TERSE_OK)
+            status = tsi_method_prepare(methods[i], group[i], layout, weights[i], fault);
+    }
+    if (status == TERSE_OK)
+        status = tsi_method_connect(methods, count, fault);
+    else if (!owns)
+        tsi_collective_refuse(group[0], status);
+    for (uint32_t i = 0; i < count && status != TERSE_OK; i++)
+        terse_method_destroy(methods[i]);
+    if (status == TERSE_OK)
+        memcpy(out, methods, count * sizeof *out);
+    return status;
 }
 
 terse_status terse_method_create(const char *spec, terse_group *group, const terse_layout *layout,
@@ -220,21 +251,7 @@ terse_status terse_method_create(const char *spec, terse_group *group, const ter
     if (!spec || !group || !layout || !weights || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
                         "spec, group, layout, weights or out is NULL");
-    terse_method *method = calloc(1, sizeof *method);
-    if (!method)
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    terse_status status = read_spec(method, spec, options, fault);
-    if (status == TERSE_OK)
-        status = tsi_method_prepare(method, group, layout, weights, fault);
-    if (status == TERSE_OK)
-        status = tsi_method_connect(&method, 1, fault);
-    else
-        tsi_collective_refuse(group, status);
-    if (status == TERSE_OK)
-        *out = method;
-    else
-        terse_method_destroy(method);
-    return status;
+    return create(spec, &group, 1, 0, layout, &weights, options, out, fault);
 }
 
 terse_status terse_method_create_all(const char *spec, uint32_t workers, const terse_layout *layout,
@@ -242,36 +259,15 @@ terse_status terse_method_create_all(const char *spec, uint32_t workers, const t
                                      terse_method **out, terse_fault *fault)
 {
     terse_group *handles[TERSE_MAX_LOCAL_WORKERS] = {NULL};
-    terse_method *methods[TERSE_MAX_LOCAL_WORKERS] = {NULL};
     if (!spec || !layout || !weights || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec, layout, weights or out is NULL");
     if (workers == 0)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no workers");
-    terse_status status = terse_group_local(workers, handles);
+    const terse_status status = terse_group_local(workers, handles);
     if (status != TERSE_OK)
         return tsi_fail(fault, status, 0, "%u local workers, 1 to %u", workers,
                         TERSE_MAX_LOCAL_WORKERS);
-    for (uint32_t i = 0; i < workers; i++) {
-        methods[i] = calloc(1, sizeof *methods[i]);
-        if (!methods[i]) {
-            terse_group_destroy(handles[i]);
-            status = tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-            continue;
-        }
-        methods[i]->group = handles[i];
-        methods[i]->owns_group = 1;
-        if (status == TERSE_OK)
-            status = read_spec(methods[i], spec, options, fault);
-        if (status == TERSE_OK)
-            status = tsi_method_prepare(methods[i], handles[i], layout, weights[i], fault);
-    }
-    if (status == TERSE_OK)
-        status = tsi_method_connect(methods, workers, fault);
-    for (uint32_t i = 0; i < workers && status != TERSE_OK; i++)
-        terse_method_destroy(methods[i]);
-    if (status == TERSE_OK)
-        memcpy(out, methods, workers * sizeof *out);
-    return status;
+    return create(spec, handles, workers, 1, layout, weights, options, out, fault);
 }
 
 void terse_method_destroy(terse_method *method)

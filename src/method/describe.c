@@ -18,11 +18,7 @@ static terse_status read_choice(const char *spec, struct choice *out, terse_faul
 {
     if (!spec)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "spec is NULL");
-    terse_status status = tsi_settings_read(spec, &out->settings, fault);
-    if (status == TERSE_OK)
-        status = tsi_stages_of(&out->settings, &out->stages, fault);
-    if (status == TERSE_OK)
-        status = tsi_stages_codec(&out->settings, &out->stages, fault);
+    terse_status status = tsi_stages_read(spec, &out->settings, &out->stages, fault);
     if (status == TERSE_OK)
         status = tsi_codec_read(out->stages.codec, &out->codec, out->codec_spec, fault);
     if (status == TERSE_OK)
@@ -36,43 +32,25 @@ terse_status terse_method_check(const char *spec, terse_fault *fault)
     return read_choice(spec, &choice, fault);
 }
 
-/* ---- one function per stage ---- */
-
-static const char *point_of(const struct tsi_stages *stages)
-{
-    if (stages->update == TSI_UPDATE_REPLACE)
-        return "Q_x(x)";
-    return stages->point == TSI_POINT_DETACHED ? "x - lambda e" : "x";
-}
-
-static const char *unit_of(const struct tsi_stages *stages)
-{
-    return stages->unit == TSI_UNIT_WEIGHT ? "weights" : "gradients";
-}
-
-static terse_owner owner_of(const struct choice *choice)
-{
-    switch (tsi_stages_owner(&choice->stages, choice->combine)) {
-    case TSI_OWNER_WEIGHTS: return TERSE_OWNER_WEIGHTS;
-    case TSI_OWNER_RESIDUAL: return TERSE_OWNER_RESIDUAL;
-    default: return TERSE_OWNER_NONE;
-    }
-}
-
 static void describe(const struct choice *choice, terse_method_description *out)
 {
     const struct tsi_settings *const settings = &choice->settings;
     const struct tsi_stages *const stages = &choice->stages;
+    const enum tsi_owner_kind owner = tsi_stages_owner(stages, choice->combine);
     terse_codec_about back;
     *out = (terse_method_description){
         .name = settings->row->name,
-        .point = point_of(stages),
+        .point = stages->update == TSI_UPDATE_REPLACE  ? "Q_x(x)"
+                 : stages->point == TSI_POINT_DETACHED ? "x - lambda e"
+                                                       : "x",
         .direction = tsi_directions[stages->direction].name,
         .feedback = stages->residual ? "residual" : "none",
-        .unit = unit_of(stages),
+        .unit = stages->unit == TSI_UNIT_WEIGHT ? "weights" : "gradients",
         .combine = choice->combine->name,
         .update = tsi_update_names[stages->update],
-        .owner = owner_of(choice),
+        .owner = owner == TSI_OWNER_WEIGHTS    ? TERSE_OWNER_WEIGHTS
+                 : owner == TSI_OWNER_RESIDUAL ? TERSE_OWNER_RESIDUAL
+                                               : TERSE_OWNER_NONE,
         .passes = choice->codec.passes,
         .dynamic_bits = (uint32_t)settings->row->dynamic,
         .votes = choice->combine == &tsi_combine_vote,
@@ -88,7 +66,7 @@ static void describe(const struct choice *choice, terse_method_description *out)
     (void)snprintf(out->codec, sizeof out->codec, "%s", choice->codec_spec);
     if (stages->back[0] != '\0')
         (void)!tsi_codec_read(stages->back, &back, out->back, NULL);
-    tsi_settings_write(settings, out->spec, sizeof out->spec);
+    (void)tsi_settings_write(settings, UINT64_MAX, out->spec, sizeof out->spec);
 }
 
 terse_status terse_method_describe(const char *spec, terse_method_description *out,
@@ -118,8 +96,7 @@ static int entry_at(const struct tsi_settings *settings, uint32_t index, terse_m
     for (int w = TSI_WORDS; w-- > 0;) {
         if (settings->word[w][0] == '\0' || index-- > 0)
             continue;
-        *out = (terse_method_entry){
-            .name = tsi_word_name((enum tsi_word)w), .is_given = 1, .is_stage = 1};
+        *out = (terse_method_entry){.name = tsi_word_names[w], .is_given = 1, .is_stage = 1};
         (void)snprintf(out->value, sizeof out->value, "%s", settings->word[w]);
         return 1;
     }
@@ -133,40 +110,40 @@ static int entry_at(const struct tsi_settings *settings, uint32_t index, terse_m
     return 1;
 }
 
-terse_status terse_method_entry_at(const char *spec, uint32_t index, terse_method_entry *out,
-                                   terse_fault *fault)
+/* The entry of that name, or number `index` where there is no name. */
+static terse_status find_entry(const char *spec, const char *name, uint32_t index,
+                               terse_method_entry *out, terse_fault *fault)
 {
     struct choice choice;
     terse_method_entry entry;
-    if (!out)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "out is NULL");
     const terse_status status = read_choice(spec, &choice, fault);
     if (status != TERSE_OK)
         return status;
-    if (!entry_at(&choice.settings, index, &entry))
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "there is no entry %u", index);
-    *out = entry;
-    return TERSE_OK;
+    while (entry_at(&choice.settings, index++, &entry)) {
+        if (name && strcmp(entry.name, name) != 0)
+            continue;
+        *out = entry;
+        return TERSE_OK;
+    }
+    return name ? tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%s has no '%.64s'",
+                           choice.settings.row->name, name)
+                : tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "there is no entry %u", index - 1);
+}
+
+terse_status terse_method_entry_at(const char *spec, uint32_t index, terse_method_entry *out,
+                                   terse_fault *fault)
+{
+    if (!out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "out is NULL");
+    return find_entry(spec, NULL, index, out, fault);
 }
 
 terse_status terse_method_entry_of(const char *spec, const char *name, terse_method_entry *out,
                                    terse_fault *fault)
 {
-    struct choice choice;
-    terse_method_entry entry;
     if (!name || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "name or out is NULL");
-    const terse_status status = read_choice(spec, &choice, fault);
-    if (status != TERSE_OK)
-        return status;
-    for (uint32_t i = 0; entry_at(&choice.settings, i, &entry); i++) {
-        if (strcmp(entry.name, name) != 0)
-            continue;
-        *out = entry;
-        return TERSE_OK;
-    }
-    return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%s has no '%.64s'", choice.settings.row->name,
-                    name);
+    return find_entry(spec, name, 0, out, fault);
 }
 
 terse_status terse_method_spec_with(const char *spec, const char *options, int replace, char *out,
@@ -181,7 +158,8 @@ terse_status terse_method_spec_with(const char *spec, const char *options, int r
         status = tsi_settings_set(&choice.settings, options, replace, fault);
     if (status != TERSE_OK)
         return status;
-    const size_t len = tsi_settings_write_given(&choice.settings, text, sizeof text);
+    const size_t len =
+        tsi_settings_write(&choice.settings, choice.settings.given, text, sizeof text);
     if (len >= sizeof text || len >= cap)
         return tsi_fail(fault, TERSE_TOO_SMALL, 0, "the spec has %zu bytes, room for %zu", len,
                         cap < sizeof text ? cap : sizeof text);

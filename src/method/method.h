@@ -1,15 +1,13 @@
 /* A method from inside. A step of it is one file to read, step.c; what it needs beside: the stages
  * that a spec chose (stages.c), how the object is made (create.c, collective.c), numbers of a step
- * (rates.c, bound.c, bits.c), records between ranks (record.c), its end (commit.c). */
+ * (rates.c, bits.c), records between ranks (record.c), its end (commit.c). */
 #ifndef TSI_METHOD_H
 #define TSI_METHOD_H
 
 #include "combine/combine.h"
 #include "direction/direction.h"
 #include "feedback/posterior.h"
-#include "method/record.h"
-#include "method/table.h"
-#include "update/sparse_clear.h"
+#include "method/settings.h"
 #include "update/update.h"
 
 /* The stages that a spec has chosen. */
@@ -26,6 +24,27 @@ struct tsi_stages {
     int tie_coin;
     uint64_t min;      /* tensors with fewer elements travel plain, */
     const char *plain; /* and those whose names match; NULL: none */
+};
+
+/* ---- records: small all-gathers around and between steps ---- */
+
+#define TSI_MAX_RECORD 16u /* numbers, the check included */
+
+enum tsi_record_kind { TSI_RECORD_SETTINGS = 1, TSI_RECORD_OPENING, TSI_RECORD_CLOSING };
+
+/* A record is a few numbers and a check of them, keyed by what the record is for and who sends it:
+ * nothing of a peer is used unchecked. */
+struct tsi_agreement {
+    terse_group *group;
+    uint32_t rank;
+    uint32_t workers;
+    terse_request request;
+    uint64_t mine[TSI_MAX_RECORD];
+    uint64_t *theirs; /* TSI_MAX_RECORD numbers for each rank */
+    void **at;        /* by rank: its record, after a wait NULL where it arrived damaged */
+    size_t *len;
+    uint64_t key[4]; /* kind, run, step, sender */
+    size_t count;    /* numbers of a record, without the check */
 };
 
 /* Numbers that change with every step and are equal on all workers. */
@@ -51,12 +70,6 @@ struct tsi_pair {
     float *next;
 };
 
-/* Where a step writes it. */
-static inline float *tsi_out(const struct tsi_pair *pair, int in_place)
-{
-    return in_place ? pair->now : pair->next;
-}
-
 /* Flat buffers; NULL where the stages need none. */
 struct tsi_buffers {
     float *weights;           /* the caller's */
@@ -74,7 +87,7 @@ struct tsi_buffers {
     float *eval_scratch;
 };
 
-/* Upper bounds of magnitudes, see bound.c. */
+/* Upper bounds of magnitudes, see rates.c. */
 struct tsi_bounds {
     int known;
     double weights;
@@ -100,14 +113,14 @@ struct tsi_step {
     int scores;                  /* RegTop-k, and not its warm-up */
     int moves_point;             /* slices move their point, see produce in step.c */
     int checked;                 /* the gradient was found finite before the step opened */
-    int in_place;                /* state is written over the old one: nothing can fail late */
-    float scale;                 /* clipping */
+    int in_place;                /* state is written over the old one: nothing can overflow late */
+    int torn;                    /* failed in place: residual and moments belong to no step */
     float lr;
+    struct tsi_direct direct; /* its numbers, and the whole of its buffers */
     int measuring;
     double source_square;       /* |what is encoded|^2, where that is measured */
-    struct tsi_bucket **posted; /* in order */
+    struct tsi_bucket **posted; /* in order; at most one per tensor */
     uint32_t posted_count;
-    uint32_t posted_cap;
     uint32_t window;     /* the first of the buckets that make phases now */
     terse_status status; /* what went wrong outside of all buckets */
     terse_fault fault;
@@ -149,18 +162,11 @@ static inline double tsi_value(const terse_method *method, enum tsi_setting whic
     return method->settings.value[which];
 }
 
-static inline unsigned tsi_threads(const terse_method *method)
-{
-    return method->options.threads ? method->options.threads : 1;
-}
-
 /* ---- stages.c ---- */
 
-TERSE_CHECK terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stages *out,
-                                       terse_fault *fault);
-/* Is there such a codec? A fault's offset is that in the method's spec. */
-TERSE_CHECK terse_status tsi_stages_codec(const struct tsi_settings *settings,
-                                          const struct tsi_stages *stages, terse_fault *fault);
+/* Settings and stages of a spec whose codec exists. `out` may point into `settings`. */
+TERSE_CHECK terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
+                                         struct tsi_stages *out, terse_fault *fault);
 /* The combine that the stages name, or the one that suits the codec; TERSE_BAD_SPEC where the two
  * do not go together. */
 TERSE_CHECK terse_status tsi_stages_combine(const struct tsi_stages *stages,
@@ -192,12 +198,18 @@ void tsi_collective_refuse(terse_group *group, terse_status why);
 
 /* ---- create.c ---- */
 
+/* Options of this library's size, which begin with it; callers built with an earlier library give
+ * fewer, or NULL for none. */
+TERSE_CHECK terse_status tsi_options_read(const void *given, size_t size, void *out,
+                                          terse_fault *fault);
 /* What terse_method_create does once the stages are known; terse_exchange_create begins here. */
 TERSE_CHECK terse_status tsi_method_prepare(terse_method *method, terse_group *group,
                                             const terse_layout *layout, float *weights,
                                             terse_fault *fault);
 TERSE_CHECK terse_status tsi_method_connect(terse_method **methods, uint32_t count,
                                             terse_fault *fault);
+/* A buffer of zeros where it is needed and not there yet; 0 without memory. */
+int tsi_buffer_make(float **out, int needed, size_t count);
 /* The second buffer of every pair, for steps that are not in place; 0 without memory. */
 int tsi_buffers_complete(terse_method *method);
 
@@ -214,21 +226,30 @@ TERSE_CHECK terse_status tsi_step_send(terse_method *method, struct tsi_bucket *
  * skipped, as the report says. */
 TERSE_CHECK terse_status tsi_step_progress(terse_method *method, int *done,
                                            terse_method_report *report, terse_fault *fault);
-/* A step between exchanges. */
-void tsi_step_local(terse_method *method, const float *gradient, terse_method_report *report);
+/* Is this a method that takes its steps alone, and a gradient? */
+TERSE_CHECK terse_status tsi_check_one(const terse_method *method, const void *gradient,
+                                       terse_fault *fault);
 
 /* ---- record.c ---- */
 
-/* Opens a step: is the gradient known to be finite, and what is encoded at most? */
+TERSE_CHECK terse_status tsi_agreement_create(struct tsi_agreement *agreement, terse_group *group);
+void tsi_agreement_destroy(struct tsi_agreement *agreement);
+/* Sends `count` numbers to every rank; wait checks what came from each. */
+TERSE_CHECK terse_status tsi_agreement_post(struct tsi_agreement *agreement,
+                                            enum tsi_record_kind kind, uint64_t run, uint64_t step,
+                                            const uint64_t *numbers, size_t count,
+                                            terse_fault *fault);
+TERSE_CHECK terse_status tsi_agreement_wait(struct tsi_agreement *agreement, terse_fault *fault);
+
+/* Opens a step: is the gradient known to be finite, and what is encoded at most? A method that has
+ * failed says so. */
 TERSE_CHECK terse_status tsi_opening_post(terse_method *method, int finite, double bound,
                                           terse_fault *fault);
-/* A failed method opens one more step, so that the other ranks learn of it. */
-void tsi_opening_refuse(terse_method *method);
 /* *nonfinite: the first rank whose gradient is not finite, or as before; *bound: the largest. */
 TERSE_CHECK terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double *bound,
                                            terse_fault *fault);
-/* What this worker holds against the step, and whom it blames. */
-terse_status tsi_step_failure(const terse_method *method, terse_fault *why);
+/* Closes it: step.status and step.fault become the first failure of this worker, and whom it
+ * blames. */
 TERSE_CHECK terse_status tsi_closing_post(terse_method *method, terse_fault *fault);
 /* TERSE_OK only if all ranks say so and hold the same aggregate. */
 TERSE_CHECK terse_status tsi_closings_read(terse_method *method, terse_fault *why);
@@ -250,14 +271,8 @@ void tsi_step_skip(terse_method *method);
 
 /* ---- rates.c ---- */
 
-double tsi_lr_now(const terse_method *method);
-/* The direction of elements first .. first+count-1, whose gradients start at `gradient`. */
-struct tsi_direct tsi_direct_of(const terse_method *method, const float *gradient, size_t first,
-                                size_t count);
-struct tsi_update tsi_update_of(const terse_method *method);
-
-/* ---- bound.c ---- */
-
+/* step.lr and the numbers of step.direct. */
+void tsi_choose_rates(terse_method *method);
 /* An upper bound of what this worker will encode in this step, for a gradient whose magnitudes are
  * at most `gradient`; infinity where there is none. */
 double tsi_bound_step(terse_method *method, double gradient);

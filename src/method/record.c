@@ -12,9 +12,11 @@
 
 terse_status tsi_agreement_create(struct tsi_agreement *agreement, terse_group *group)
 {
-    const uint32_t workers = terse_group_workers(group);
     agreement->group = group;
-    agreement->theirs = calloc((size_t)workers * TSI_MAX_RECORD, sizeof *agreement->theirs);
+    agreement->rank = terse_group_rank(group);
+    agreement->workers = terse_group_workers(group);
+    const size_t workers = agreement->workers;
+    agreement->theirs = calloc(workers * TSI_MAX_RECORD, sizeof *agreement->theirs);
     agreement->at = calloc(workers, sizeof *agreement->at);
     agreement->len = calloc(workers, sizeof *agreement->len);
     return agreement->theirs && agreement->at && agreement->len ? TERSE_OK : TERSE_NO_MEMORY;
@@ -27,94 +29,68 @@ void tsi_agreement_destroy(struct tsi_agreement *agreement)
     free(agreement->len);
 }
 
-static uint64_t check_of(const struct tsi_agreement *agreement, uint32_t rank,
-                         const uint64_t *numbers)
-{
-    const uint64_t key[4] = {agreement->key[0], agreement->key[1], agreement->key[2], rank};
-    return tsi_hash_keyed(key, sizeof key, numbers, agreement->count * sizeof *numbers);
-}
-
 terse_status tsi_agreement_post(struct tsi_agreement *agreement, enum tsi_record_kind kind,
                                 uint64_t run, uint64_t step, const uint64_t *numbers, size_t count,
                                 terse_fault *fault)
 {
-    const uint32_t workers = terse_group_workers(agreement->group);
-    const size_t len = (count + 1) * sizeof *numbers;
+    const uint64_t key[4] = {kind, run, step, agreement->rank};
+    const size_t len = count * sizeof *numbers;
+    memcpy(agreement->key, key, sizeof key);
+    memcpy(agreement->mine, numbers, len);
     agreement->count = count;
-    agreement->key[0] = kind;
-    agreement->key[1] = run;
-    agreement->key[2] = step;
-    memcpy(agreement->mine, numbers, count * sizeof *numbers);
-    agreement->mine[count] = check_of(agreement, terse_group_rank(agreement->group), numbers);
-    for (uint32_t r = 0; r < workers; r++) {
+    agreement->mine[count] = tsi_hash_keyed(key, sizeof key, numbers, len);
+    for (uint32_t r = 0; r < agreement->workers; r++) {
         agreement->at[r] = agreement->theirs + (size_t)r * TSI_MAX_RECORD;
-        agreement->len[r] = len;
+        agreement->len[r] = len + sizeof *numbers;
     }
-    return terse_group_post_allgatherv(agreement->group, agreement->mine, len, agreement->at,
-                                       agreement->len, &agreement->request, fault);
+    return terse_group_post_allgatherv(agreement->group, agreement->mine, len + sizeof *numbers,
+                                       agreement->at, agreement->len, &agreement->request, fault);
 }
 
 terse_status tsi_agreement_wait(struct tsi_agreement *agreement, terse_fault *fault)
 {
-    return terse_group_wait(agreement->group, agreement->request, fault);
-}
-
-const uint64_t *tsi_agreement_of(const struct tsi_agreement *agreement, uint32_t rank)
-{
-    const uint64_t *const record = agreement->theirs + (size_t)rank * TSI_MAX_RECORD;
-    return record[agreement->count] == check_of(agreement, rank, record) ? record : NULL;
+    const size_t len = agreement->count * sizeof *agreement->theirs;
+    const terse_status status = terse_group_wait(agreement->group, agreement->request, fault);
+    for (uint32_t r = 0; r < agreement->workers && status == TERSE_OK; r++) {
+        const uint64_t *const record = agreement->at[r];
+        agreement->key[3] = r;
+        if (record[agreement->count] !=
+            tsi_hash_keyed(agreement->key, sizeof agreement->key, record, len))
+            agreement->at[r] = NULL;
+    }
+    return status;
 }
 
 enum { OPENING_RUN, OPENING_STEP, OPENING_BOUND, OPENING_LEN };
 enum { CLOSING_STATUS, CLOSING_RANK, CLOSING_AGREED, CLOSING_HASH, CLOSING_LEN };
 enum { FLAG_FINITE = 1, FLAG_FAILED = 2, FLAG_BITS = 2 };
 
-static uint64_t bits_of(double number)
-{
+union number {
+    double value;
     uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
-
-static double number_of(uint64_t bits)
-{
-    double number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
+};
 
 /* ---- opening ---- */
 
 terse_status tsi_opening_post(terse_method *method, int finite, double bound, terse_fault *fault)
 {
-    const uint64_t flags = finite ? FLAG_FINITE : 0;
-    const uint64_t opening[OPENING_LEN] = {
-        method->step.in->run, method->progress.rounds << FLAG_BITS | flags, bits_of(bound)};
+    const union number most = {bound};
+    const uint64_t flags = method->failed != TERSE_OK ? FLAG_FAILED : finite ? FLAG_FINITE : 0;
+    const uint64_t opening[OPENING_LEN] = {method->step.in->run,
+                                           method->progress.rounds << FLAG_BITS | flags, most.bits};
     return tsi_agreement_post(&method->agreement, TSI_RECORD_OPENING, 0, 0, opening, OPENING_LEN,
                               fault);
 }
 
-/* A failed method still opens one more step, so that the other ranks learn of it. */
-void tsi_opening_refuse(terse_method *method)
-{
-    const uint64_t opening[OPENING_LEN] = {0, method->progress.rounds << FLAG_BITS | FLAG_FAILED,
-                                           bits_of(INFINITY)};
-    if (!method->told && !tsi_is_group_failure(method->failed) &&
-        tsi_agreement_post(&method->agreement, TSI_RECORD_OPENING, 0, 0, opening, OPENING_LEN,
-                           NULL) == TERSE_OK)
-        (void)!tsi_agreement_wait(&method->agreement, NULL);
-    method->told = 1;
-}
-
-/* Everybody's opening record. A record that is damaged or of another step fails the step, but only
- * at its close: the other ranks may not have seen it, and wait for this one's messages. */
+/* A record that is damaged or of another step fails the step, but only at its close: the other
+ * ranks may not have seen it, and wait for this one's messages. */
 terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double *bound,
                                terse_fault *fault)
 {
     struct tsi_step *const step = &method->step;
     const terse_status status = tsi_agreement_wait(&method->agreement, fault);
     for (uint32_t r = 0; r < method->workers && status == TERSE_OK; r++) {
-        const uint64_t *const opening = tsi_agreement_of(&method->agreement, r);
+        const uint64_t *const opening = method->agreement.at[r];
         const char *const what = !opening ? "its opening record arrived damaged"
                                  : opening[OPENING_STEP] & FLAG_FAILED ? "failed in an earlier step"
                                  : opening[OPENING_RUN] != step->in->run ? "runs another method"
@@ -127,17 +103,16 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
             return TERSE_PEER_LOST;
         }
         if (what && step->status == TERSE_OK) {
-            terse_fault why;
             step->status = opening ? TERSE_MISMATCH : TERSE_BAD_CHECKSUM;
-            (void)tsi_fail(&why, step->status, 0, "rank %u: %s", r, what);
-            why.rank = (int32_t)r;
-            step->fault = why;
+            (void)tsi_fail(&step->fault, step->status, 0, "rank %u: %s", r, what);
+            step->fault.rank = (int32_t)r;
         }
         if (what)
             continue;
+        const union number most = {.bits = opening[OPENING_BOUND]};
+        *bound = fmax(*bound, most.value);
         if (!(opening[OPENING_STEP] & FLAG_FINITE) && *nonfinite < 0)
             *nonfinite = (int32_t)r;
-        *bound = fmax(*bound, number_of(opening[OPENING_BOUND]));
     }
     if (step->status != TERSE_OK)
         *bound = INFINITY;
@@ -146,37 +121,23 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
 
 /* ---- closing ---- */
 
-/* The first failure of this worker in the step, and whom it blames. */
-terse_status tsi_step_failure(const terse_method *method, terse_fault *why)
-{
-    const struct tsi_step *const step = &method->step;
-    *why = step->fault;
-    terse_status status = step->status;
-    for (uint32_t i = 0; i < step->posted_count && status == TERSE_OK; i++) {
-        const struct tsi_bucket *const bucket = step->posted[i];
-        status = bucket->status;
-        *why = bucket->fault;
-    }
-    return status;
-}
-
 terse_status tsi_closing_post(terse_method *method, terse_fault *fault)
 {
-    const struct tsi_step *const step = &method->step;
+    struct tsi_step *const step = &method->step;
     const uint32_t every = method->options.compare_every;
     const int compares = every > 0 && method->progress.rounds % every == 0;
     uint64_t closing[CLOSING_LEN] = {0};
-    terse_fault why = {.rank = -1};
-    const terse_status mine = tsi_step_failure(method, &why);
-    closing[CLOSING_STATUS] = (uint64_t) - (int64_t)mine;
-    closing[CLOSING_RANK] = (uint64_t)(mine == TERSE_OK ? 0 : why.rank + 1);
-    for (uint32_t i = 0; i < step->posted_count && mine == TERSE_OK; i++) {
+    for (uint32_t i = 0; i < step->posted_count && step->status == TERSE_OK; i++) {
         const struct tsi_bucket *const bucket = step->posted[i];
+        step->status = bucket->status;
+        step->fault = bucket->fault;
         closing[CLOSING_AGREED] = tsi_fold(closing[CLOSING_AGREED], bucket->agreed);
-        if (compares)
+        if (compares && bucket->status == TERSE_OK)
             closing[CLOSING_HASH] =
                 tsi_fold(closing[CLOSING_HASH], tsi_aggregate_hash(&bucket->aggregate));
     }
+    closing[CLOSING_STATUS] = (uint64_t) - (int64_t)step->status;
+    closing[CLOSING_RANK] = (uint64_t)(step->status == TERSE_OK ? 0 : step->fault.rank + 1);
     return tsi_agreement_post(&method->agreement, TSI_RECORD_CLOSING, step->in->run,
                               method->progress.rounds, closing, CLOSING_LEN, fault);
 }
@@ -186,12 +147,6 @@ int tsi_is_skip(terse_status status)
     return status == TERSE_NOT_FINITE || status == TERSE_OUT_OF_RANGE;
 }
 
-/* Is it a status that a worker may report? */
-static int is_reportable(uint64_t number)
-{
-    return number <= (uint64_t)-TERSE_UNSUPPORTED;
-}
-
 /* The rank whose numbers differ from those of most others; -1 where there is no majority. */
 static int32_t odd_one_out(const terse_method *method)
 {
@@ -199,12 +154,12 @@ static int32_t odd_one_out(const terse_method *method)
     uint32_t most = 0;
     int32_t odd = -1;
     for (uint32_t r = 0; r < method->workers; r++) {
-        const uint64_t *const mine = tsi_agreement_of(&method->agreement, r);
+        const uint64_t *const mine = method->agreement.at[r];
         uint32_t alike = 0;
-        for (uint32_t other = 0; other < method->workers; other++)
-            alike += memcmp(mine + CLOSING_AGREED,
-                            tsi_agreement_of(&method->agreement, other) + CLOSING_AGREED,
-                            2 * sizeof *mine) == 0;
+        for (uint32_t other = 0; other < method->workers; other++) {
+            const uint64_t *const theirs = method->agreement.at[other];
+            alike += memcmp(mine + CLOSING_AGREED, theirs + CLOSING_AGREED, 2 * sizeof *mine) == 0;
+        }
         most = alike > most ? alike : most;
         if (alike < fewest) {
             fewest = alike;
@@ -223,8 +178,8 @@ terse_status tsi_closings_read(terse_method *method, terse_fault *why)
         return worst;
     why->rank = -1;
     for (uint32_t r = 0; r < method->workers; r++) {
-        const uint64_t *const closing = tsi_agreement_of(&method->agreement, r);
-        if (!closing || !is_reportable(closing[CLOSING_STATUS]) ||
+        const uint64_t *const closing = method->agreement.at[r];
+        if (!closing || closing[CLOSING_STATUS] > (uint64_t)-TERSE_UNSUPPORTED ||
             closing[CLOSING_RANK] > method->workers) {
             (void)tsi_fail(why, TERSE_BAD_CHECKSUM, 0,
                            "rank %u: its closing record arrived damaged", r);
@@ -232,7 +187,7 @@ terse_status tsi_closings_read(terse_method *method, terse_fault *why)
             return TERSE_BAD_CHECKSUM;
         }
         const terse_status theirs = (terse_status) - (int64_t)closing[CLOSING_STATUS];
-        const uint64_t *const first = tsi_agreement_of(&method->agreement, 0);
+        const uint64_t *const first = method->agreement.at[0];
         differ |=
             memcmp(closing + CLOSING_AGREED, first + CLOSING_AGREED, 2 * sizeof *closing) != 0;
         const int32_t blamed = (int32_t)closing[CLOSING_RANK] - 1;

@@ -6,88 +6,75 @@
 
 #include "base/fault.h"
 #include "base/spec.h"
-#include "method/table.h"
 
-#define REAL(text, least, most) .range = text, .kind = TERSE_OPTION_REAL, .low = least, .high = most
-#define WHOLE(text, least, most) \
-    .range = text, .kind = TERSE_OPTION_INTEGER, .low = least, .high = most
-#define CHOICE(text, last) .range = text, .kind = TERSE_OPTION_CHOICE, .low = 0, .high = last
+/* One option: its name, its range (a number, a whole number, or a choice of words), its help. */
+#define REAL(text, least, most, about)                                                   \
+    .name = text, .range = #least ".." #most, .help = about, .low = least, .high = most, \
+    .kind = TERSE_OPTION_REAL
+#define WHOLE(text, least, most, about)                                                  \
+    .name = text, .range = #least ".." #most, .help = about, .low = least, .high = most, \
+    .kind = TERSE_OPTION_INTEGER
+#define CHOICE(text, words, last, about) \
+    .name = text, .range = words, .help = about, .high = last, .kind = TERSE_OPTION_CHOICE
 
 static const terse_option options[TSI_SETTINGS] = {
-    [TSI_LR] = {"lr", REAL("0..1000", 0, 1000), .help = "learning rate"},
-    [TSI_WD] = {"wd", REAL("0..1", 0, 1), .help = "weight decay"},
-    [TSI_MOMENTUM] = {"momentum", REAL("0..0.9999", 0, 0.9999), .help = "momentum coefficient"},
-    [TSI_BETA] = {"beta", REAL("0..0.9999", 0, 0.9999), .help = "momentum; 0 is signsgd"},
-    [TSI_BETA1] = {"beta1", REAL("0..0.9999", 0, 0.9999), .help = "decay of the first moment"},
-    [TSI_BETA2] = {"beta2", REAL("0..0.999999", 0, 0.999999), .help = "decay of the second moment"},
-    [TSI_EPS] = {"eps", REAL("1e-30..1", 1e-30, 1),
-                 .help = "added to the root of the second moment"},
-    [TSI_V0] = {"v0", REAL("1e-30..1", 1e-30, 1), .help = "initial second moment"},
-    [TSI_RATES] = {"rates", CHOICE("constant|theory", 1),
-                   .help = "theory: beta2 of step t is 1 - theta / (t + shift)"},
-    [TSI_THETA] = {"theta", REAL("0..1", 0, 1), .help = "theta of rates=theory"},
-    [TSI_SHIFT] = {"shift", REAL("0..1e6", 0, 1e6), .help = "shift of rates=theory"},
-    [TSI_LAMBDA] = {"lambda", REAL("0..1", 0, 1),
-                    .help = "gradients are taken at x - lambda * e; 0 is error feedback"},
-    [TSI_RATIO] = {"ratio", REAL("1..1e9", 1, 1e9),
-                   .help = "compression ratio: one block of n / ratio"},
-    [TSI_KEEP] = {"keep", REAL("0.000001..1", 0.000001, 1), .help = "fraction of elements sent"},
-    [TSI_VALUES] = {"values", CHOICE("f32|f16", 1), .help = "format of the values sent"},
-    [TSI_MU] = {"mu", REAL("1e-6..1e6", 1e-6, 1e6),
-                .help = "temperature: small is Top-k, large regularises more"},
-    [TSI_FORM] = {"form", CHOICE("prev|cur", 1),
-                  .help = "what the last aggregate is compared with: a_prev, or a"},
-    [TSI_KG] = {"kg", WHOLE("0..14", 0, 14), .help = "grid of the Adam steps: 2 kg + 3 levels"},
-    [TSI_KX] = {"kx", WHOLE("0..14", 0, 14),
-                .help = "grid of the weights: 2^(kx+1) + 1 levels; 0: not quantized"},
-    [TSI_RANGE] = {"range", REAL("0..1e30", 0, 1e30),
-                   .help = "range of the weights' grid; 0: the tensor's largest magnitude"},
-    [TSI_LEVEL_BITS] = {"bits", WHOLE("2..16", 2, 16), .help = "bits per element"},
-    [TSI_NORM] = {"norm", CHOICE("inf|2", 1), .help = "norm that the largest level represents"},
-    [TSI_BITS] = {"bits", CHOICE("average|kappa|error|rms|meanstd", 4),
-                  .help = "how the bits of a step are chosen"},
-    [TSI_TARGET] = {"target", REAL("2..16", 2, 16),
-                    .help = "mean bits per element (average, rms, meanstd)"},
-    [TSI_KAPPA] = {"kappa", REAL("1e-12..1e12", 1e-12, 1e12),
-                   .help = "levels per unit of norm in the last step (kappa)"},
-    [TSI_ALPHA] = {"alpha", REAL("0.01..1", 0.01, 1),
-                   .help = "contraction of a step; 1 where the problem is not convex"},
-    [TSI_EPSILON] = {"epsilon", REAL("1e-12..1e12", 1e-12, 1e12), .help = "error allowed (error)"},
-    [TSI_SMOOTHNESS] = {"smoothness", REAL("1e-12..1e12", 1e-12, 1e12), .help = "L (error)"},
-    [TSI_NOISE] = {"noise", REAL("0..1e12", 0, 1e12),
-                   .help = "sigma: the gradient's standard deviation (error)"},
-    [TSI_GAP] = {"gap", REAL("0..1e12", 0, 1e12),
-                 .help = "F at the start minus its minimum (error)"},
-    [TSI_RANK] = {"rank", WHOLE("1..32", 1, 32), .help = "rank of the factors"},
-    [TSI_TIE] = {"tie", CHOICE("coin|plus", 1), .help = "the sign of a tied vote"},
-    [TSI_ZERO] = {"zero", CHOICE("plus|coin", 1), .help = "the sign of an exact zero"},
-    [TSI_SCHEDULE] = {"schedule", CHOICE("constant|step|cosine|sqrt", 3),
-                      .help = "lr over time; step: a tenth after 1/2 and again after 3/4; "
-                              "cosine: half a cosine; sqrt: 1/sqrt t"},
-    [TSI_RAMP] = {"ramp", WHOLE("0..1e9", 0, 1e9), .help = "steps of linear warm-up of lr"},
-    [TSI_CLIP] = {"clip", REAL("0..1e30", 0, 1e30),
-                  .help = "largest norm of a worker's gradient; 0: no clipping"},
-    [TSI_WARMUP] = {"warmup", WHOLE("0..1e9", 0, 1e9),
-                    .help = "first steps, which send everything as f32"},
-    [TSI_EVERY] = {"every", WHOLE("1..1e6", 1, 1e6), .help = "steps between exchanges"},
-    [TSI_OUTER_LR] = {"outer_lr", REAL("0..100", 0, 100), .help = "factor of the exchanged change"},
-    [TSI_OUTER_MOMENTUM] = {"outer_momentum", REAL("0..0.9999", 0, 0.9999),
-                            .help = "momentum of the exchanged changes"},
-    [TSI_NESTEROV] = {"nesterov", CHOICE("no|yes", 1), .help = "outer momentum in Nesterov's form"},
-    [TSI_MIN] = {"min", WHOLE("0..1e12", 0, 1e12),
-                 .help = "tensors with fewer elements are sent as f32"},
+    [TSI_LR] = {REAL("lr", 0, 1000, "learning rate")},
+    [TSI_WD] = {REAL("wd", 0, 1, "weight decay")},
+    [TSI_MOMENTUM] = {REAL("momentum", 0, 0.9999, "momentum coefficient")},
+    [TSI_BETA] = {REAL("beta", 0, 0.9999, "momentum; 0 is signsgd")},
+    [TSI_BETA1] = {REAL("beta1", 0, 0.9999, "decay of the first moment")},
+    [TSI_BETA2] = {REAL("beta2", 0, 0.999999, "decay of the second moment")},
+    [TSI_EPS] = {REAL("eps", 1e-30, 1, "added to the root of the second moment")},
+    [TSI_V0] = {REAL("v0", 1e-30, 1, "initial second moment")},
+    [TSI_RATES] = {CHOICE("rates", "constant|theory", 1,
+                          "theory: beta2 of step t is 1 - theta / (t + shift)")},
+    [TSI_THETA] = {REAL("theta", 0, 1, "theta of rates=theory")},
+    [TSI_SHIFT] = {REAL("shift", 0, 1e6, "shift of rates=theory")},
+    [TSI_LAMBDA] = {REAL("lambda", 0, 1,
+                         "gradients are taken at x - lambda * e; 0 is error feedback")},
+    [TSI_RATIO] = {REAL("ratio", 1, 1e9, "compression ratio: one block of n / ratio")},
+    [TSI_KEEP] = {REAL("keep", 0.000001, 1, "fraction of elements sent")},
+    [TSI_VALUES] = {CHOICE("values", "f32|f16", 1, "format of the values sent")},
+    [TSI_MU] = {REAL("mu", 1e-6, 1e6, "temperature: small is Top-k, large regularises more")},
+    [TSI_FORM] = {CHOICE("form", "prev|cur", 1,
+                         "what the last aggregate is compared with: a_prev, or a")},
+    [TSI_KG] = {WHOLE("kg", 0, 14, "grid of the Adam steps: 2 kg + 3 levels")},
+    [TSI_KX] = {WHOLE("kx", 0, 14, "grid of the weights: 2^(kx+1) + 1 levels; 0: not quantized")},
+    [TSI_RANGE] = {REAL("range", 0, 1e30,
+                        "range of the weights' grid; 0: the tensor's largest magnitude")},
+    [TSI_LEVEL_BITS] = {WHOLE("bits", 2, 16, "bits per element")},
+    [TSI_NORM] = {CHOICE("norm", "inf|2", 1, "norm that the largest level represents")},
+    [TSI_BITS] = {CHOICE("bits", "average|kappa|error|rms|meanstd", 4,
+                         "how the bits of a step are chosen")},
+    [TSI_TARGET] = {REAL("target", 2, 16, "mean bits per element (average, rms, meanstd)")},
+    [TSI_KAPPA] = {REAL("kappa", 1e-12, 1e12, "levels per unit of norm in the last step (kappa)")},
+    [TSI_ALPHA] = {REAL("alpha", 0.01, 1,
+                        "contraction of a step; 1 where the problem is not convex")},
+    [TSI_EPSILON] = {REAL("epsilon", 1e-12, 1e12, "error allowed (error)")},
+    [TSI_SMOOTHNESS] = {REAL("smoothness", 1e-12, 1e12, "L (error)")},
+    [TSI_NOISE] = {REAL("noise", 0, 1e12, "sigma: the gradient's standard deviation (error)")},
+    [TSI_GAP] = {REAL("gap", 0, 1e12, "F at the start minus its minimum (error)")},
+    [TSI_RANK] = {WHOLE("rank", 1, 32, "rank of the factors")},
+    [TSI_TIE] = {CHOICE("tie", "coin|plus", 1, "the sign of a tied vote")},
+    [TSI_ZERO] = {CHOICE("zero", "plus|coin", 1, "the sign of an exact zero")},
+    [TSI_SCHEDULE] = {CHOICE("schedule", "constant|step|cosine|sqrt", 3,
+                             "lr over time; step: a tenth after 1/2 and again after 3/4; "
+                             "cosine: half a cosine; sqrt: 1/sqrt t")},
+    [TSI_RAMP] = {WHOLE("ramp", 0, 1e9, "steps of linear warm-up of lr")},
+    [TSI_CLIP] = {REAL("clip", 0, 1e30, "largest norm of a worker's gradient; 0: no clipping")},
+    [TSI_WARMUP] = {WHOLE("warmup", 0, 1e9, "first steps, which send everything as f32")},
+    [TSI_EVERY] = {WHOLE("every", 1, 1e6, "steps between exchanges")},
+    [TSI_OUTER_LR] = {REAL("outer_lr", 0, 100, "factor of the exchanged change")},
+    [TSI_OUTER_MOMENTUM] = {REAL("outer_momentum", 0, 0.9999, "momentum of the exchanged changes")},
+    [TSI_NESTEROV] = {CHOICE("nesterov", "no|yes", 1, "outer momentum in Nesterov's form")},
+    [TSI_MIN] = {WHOLE("min", 0, 1e12, "tensors with fewer elements are sent as f32")},
 };
 
-static const char *const word_names[TSI_WORDS] = {
+const char *const tsi_word_names[TSI_WORDS] = {
     [TSI_WORD_COMBINE] = "combine", [TSI_WORD_FEEDBACK] = "feedback",
     [TSI_WORD_PLAIN] = "plain",     [TSI_WORD_DIRECTION] = "direction",
     [TSI_WORD_CODEC] = "codec",     [TSI_WORD_UPDATE] = "update",
 };
-
-const char *tsi_word_name(enum tsi_word word)
-{
-    return word_names[word];
-}
 
 terse_option tsi_setting_option(const struct tsi_default *entry)
 {
@@ -98,51 +85,34 @@ terse_option tsi_setting_option(const struct tsi_default *entry)
 
 /* ---- reading ---- */
 
-static terse_status no_such_method(const char *name, size_t len, terse_fault *fault)
+/* "name:..." names a method; "key=..." composes one. */
+static terse_status find_row(const char *spec, size_t *len, const struct tsi_method_row **out,
+                             terse_fault *fault)
 {
     const char *names[64];
-    for (size_t i = 0; i < tsi_method_count; i++)
-        names[i] = tsi_methods[i]->name;
-    const char *const nearest = tsi_spec_nearest(name, len, names, tsi_method_count);
-    const int shown = len < 64 ? (int)len : 64;
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no method '%.*s'%s%s%s", shown, name,
-                    nearest ? "; did you mean '" : "", nearest ? nearest : "", nearest ? "'?" : "");
-}
-
-/* "name:..." names a method; "key=..." composes one. */
-static const struct tsi_method_row *row_of(const char *spec, size_t *len)
-{
     *len = strcspn(spec, ":=,");
+    *out = &tsi_method_composed;
     if (spec[*len] == '=') {
         *len = 0;
-        return &tsi_method_composed;
+        return TERSE_OK;
     }
-    for (size_t i = 0; i < tsi_method_count; i++)
-        if (strlen(tsi_methods[i]->name) == *len && strncmp(tsi_methods[i]->name, spec, *len) == 0)
-            return tsi_methods[i];
-    return NULL;
+    for (size_t i = 0; i < tsi_method_count; i++) {
+        names[i] = tsi_methods[i].name;
+        *out = &tsi_methods[i];
+        if (strlen(names[i]) == *len && strncmp(names[i], spec, *len) == 0)
+            return TERSE_OK;
+    }
+    const char *const nearest = tsi_spec_nearest(spec, *len, names, tsi_method_count);
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no method '%.*s'%s%s%s", *len < 64 ? (int)*len : 64,
+                    spec, nearest ? "; did you mean '" : "", nearest ? nearest : "",
+                    nearest ? "'?" : "");
 }
 
-/* The first three may be given for any method, the others compose one. */
-static int word_of(const struct tsi_method_row *row, const char *text, size_t len)
+/* Is the entry "name=..."? */
+static int is_named(const char *name, const char *text, size_t len)
 {
-    const int count = row == &tsi_method_composed ? TSI_WORDS : TSI_WORD_DIRECTION;
-    for (int i = 0; i < count; i++) {
-        const size_t name_len = strlen(word_names[i]);
-        if (len > name_len && text[name_len] == '=' && strncmp(text, word_names[i], name_len) == 0)
-            return i;
-    }
-    return -1;
-}
-
-static int is_option(const terse_option *list, size_t count, const char *text, size_t len)
-{
-    for (size_t i = 0; i < count; i++) {
-        const size_t name_len = strlen(list[i].name);
-        if (len > name_len && text[name_len] == '=' && strncmp(text, list[i].name, name_len) == 0)
-            return 1;
-    }
-    return 0;
+    const size_t name_len = strlen(name);
+    return len > name_len && text[name_len] == '=' && strncmp(text, name, name_len) == 0;
 }
 
 /* A spec that is being read, entry by entry. After codec=, entries that no other option claims
@@ -160,13 +130,13 @@ struct reading {
 static terse_status read_word(struct reading *reading, int word, const char *text, size_t len,
                               size_t offset, terse_fault *fault)
 {
-    const size_t name_len = strlen(word_names[word]) + 1;
+    const size_t name_len = strlen(tsi_word_names[word]) + 1;
     char *const out = reading->settings->word[word];
     if (reading->words >> word & 1u)
-        return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s is given twice", word_names[word]);
+        return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s is given twice", tsi_word_names[word]);
     if (len == name_len || len - name_len >= TSI_MAX_WORD)
         return tsi_fail(fault, TERSE_BAD_SPEC, offset, "%s needs a value of 1 to %u bytes",
-                        word_names[word], TSI_MAX_WORD - 1u);
+                        tsi_word_names[word], TSI_MAX_WORD - 1u);
     memcpy(out, text + name_len, len - name_len);
     out[len - name_len] = '\0';
     reading->settings->at[word] = offset + name_len;
@@ -175,15 +145,19 @@ static terse_status read_word(struct reading *reading, int word, const char *tex
     return TERSE_OK;
 }
 
+/* The first three words may be given for any method, the others compose one. */
 static terse_status read_entry(struct reading *reading, const char *text, size_t len, size_t offset,
                                terse_fault *fault)
 {
-    const int word = word_of(reading->settings->row, text, len);
-    if (word >= 0)
-        return read_word(reading, word, text, len, offset, fault);
-    const int open = reading->in_codec && strchr(reading->settings->word[TSI_WORD_CODEC], ':');
-    if (open && !is_option(reading->list, reading->count, text, len)) {
-        char *const codec = reading->settings->word[TSI_WORD_CODEC];
+    const int composes = reading->settings->row == &tsi_method_composed;
+    char *const codec = reading->settings->word[TSI_WORD_CODEC];
+    for (int word = 0; word < (composes ? TSI_WORDS : TSI_WORD_DIRECTION); word++)
+        if (is_named(tsi_word_names[word], text, len))
+            return read_word(reading, word, text, len, offset, fault);
+    int open = reading->in_codec && strchr(codec, ':');
+    for (size_t i = 0; i < reading->count && open; i++)
+        open = !is_named(reading->list[i].name, text, len);
+    if (open) {
         const size_t used = strlen(codec);
         if (used + len + 2 > TSI_MAX_WORD)
             return tsi_fail(fault, TERSE_BAD_SPEC, offset,
@@ -218,15 +192,16 @@ static terse_status read_list(struct reading *reading, const char *text, size_t 
 terse_status tsi_settings_read(const char *spec, struct tsi_settings *out, terse_fault *fault)
 {
     size_t len;
-    const struct tsi_method_row *const row = row_of(spec, &len);
+    const struct tsi_method_row *row;
     struct reading reading = {.settings = out};
-    if (!row)
-        return no_such_method(spec, len, fault);
+    terse_status status = find_row(spec, &len, &row, fault);
+    if (status != TERSE_OK)
+        return status;
     *out = (struct tsi_settings){.row = row};
     reading.count = row->option_count;
     for (size_t i = 0; i < row->option_count; i++)
         reading.list[i] = tsi_setting_option(&row->options[i]);
-    terse_status status = tsi_spec_defaults(reading.list, reading.count, reading.value, fault);
+    status = tsi_spec_defaults(reading.list, reading.count, reading.value, fault);
     if (status == TERSE_OK && spec[len] == ',')
         status = tsi_fail(fault, TERSE_BAD_SPEC, len,
                           "expected ':' before the options of %s, not ','", row->name);
@@ -247,7 +222,7 @@ static terse_status set_entry(struct tsi_settings *settings, const char *text, s
         const terse_option option = tsi_setting_option(&row->options[i]);
         const uint64_t bit = UINT64_C(1) << i;
         uint64_t seen = 0;
-        if (!is_option(&option, 1, text, len))
+        if (!is_named(option.name, text, len))
             continue;
         if (settings->given & bit && !replace)
             return TERSE_OK;
@@ -276,51 +251,32 @@ terse_status tsi_settings_set(struct tsi_settings *settings, const char *entries
 
 /* ---- writing ---- */
 
-struct writing {
-    char *out;
-    size_t cap;
-    size_t used;
-    const char *mark; /* what separates the next entry from what is written */
-};
-
-static void write_entry(struct writing *writing, const char *name, const char *value)
-{
-    if (writing->used < writing->cap)
-        writing->used +=
-            (size_t)snprintf(writing->out + writing->used, writing->cap - writing->used, "%s%s=%s",
-                             writing->mark, name, value);
-    writing->mark = ",";
-}
-
-static size_t write_options(const struct tsi_settings *settings, uint64_t which, char *out,
-                            size_t cap)
+size_t tsi_settings_write(const struct tsi_settings *settings, uint64_t which, char *out,
+                          size_t cap)
 {
     const struct tsi_method_row *const row = settings->row;
     const int composed = row == &tsi_method_composed;
-    struct writing writing = {.out = out, .cap = cap, .mark = composed ? "" : ":"};
-    writing.used = (size_t)snprintf(out, cap, "%s", composed ? "" : row->name);
-    for (int w = TSI_WORDS; w-- > 0;)
-        if (settings->word[w][0] != '\0')
-            write_entry(&writing, word_names[w], settings->word[w]);
-    for (size_t i = 0; i < row->option_count; i++) {
+    size_t used = (size_t)snprintf(out, cap, "%s", composed ? "" : row->name);
+    const char *mark = composed ? "" : ":"; /* what separates the next entry from what is written */
+    for (size_t i = 0; i < TSI_WORDS + row->option_count && used < cap; i++) {
         char value[64];
-        if (!(which >> i & 1u))
+        const char *name = NULL;
+        const char *text = value;
+        if (i < TSI_WORDS) {
+            text = settings->word[TSI_WORDS - 1 - i];
+            name = text[0] != '\0' ? tsi_word_names[TSI_WORDS - 1 - i] : NULL;
+        } else if (which >> (i - TSI_WORDS) & 1u) {
+            const terse_option option = tsi_setting_option(&row->options[i - TSI_WORDS]);
+            tsi_spec_value(&option, settings->value[row->options[i - TSI_WORDS].which], value,
+                           sizeof value);
+            name = option.name;
+        }
+        if (!name)
             continue;
-        const terse_option option = tsi_setting_option(&row->options[i]);
-        tsi_spec_value(&option, settings->value[row->options[i].which], value, sizeof value);
-        write_entry(&writing, option.name, value);
+        used += (size_t)snprintf(out + used, cap - used, "%s%s=%s", mark, name, text);
+        mark = ",";
     }
-    return writing.used;
-}
-
-void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap)
-{
-    (void)write_options(settings, UINT64_MAX, out, cap);
-}
-
-size_t tsi_settings_write_given(const struct tsi_settings *settings, char *out, size_t cap)
-{
-    return write_options(settings, settings->given, out, cap);
+    return used;
 }
 
 void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,

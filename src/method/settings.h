@@ -1,10 +1,14 @@
-/* The settings of a method: the options of all methods, and the values that a spec gives them. */
+/* The settings of a method: the options of all methods, the table of methods with their defaults,
+ * and the values that a spec gives them. */
 #ifndef TSI_METHOD_SETTINGS_H
 #define TSI_METHOD_SETTINGS_H
 
 #include <stddef.h>
 
 #include <terse/method.h>
+
+#include "direction/direction.h"
+#include "update/update.h"
 
 /* Every parameter that any method has, once. */
 enum tsi_setting {
@@ -76,7 +80,42 @@ struct tsi_default {
     const char *initial;
 };
 
-struct tsi_method_row;
+/* ---- the table of methods: a method is one choice at each stage (methods.c) ---- */
+
+enum tsi_point {
+    TSI_POINT_WEIGHTS,  /* x */
+    TSI_POINT_DETACHED, /* x - lambda * e */
+};
+
+enum tsi_unit {
+    TSI_UNIT_GRADIENT, /* what is encoded is a gradient: lr is applied to the aggregate */
+    TSI_UNIT_WEIGHT,   /* what is encoded is a change of weights: lr is inside */
+};
+
+struct tsi_method_row {
+    const char *name;
+    enum tsi_point point;
+    enum tsi_direction direction;
+    enum tsi_unit unit;
+    const char *feedback; /* "residual"; NULL: none */
+    const char *codec;    /* a template: {name} is an option */
+    const char *back;     /* codec of the way back, where it is another one; used if kx > 0 */
+    const char *combine;  /* NULL: what suits the codec */
+    enum tsi_update_kind update;
+    int deploys;                /* evaluate x - mean e, not x */
+    int posterior;              /* RegTop-k's second memory */
+    int dynamic;                /* bits are chosen per step */
+    const char *no_local_steps; /* why every=H is refused; NULL: it is not */
+    const struct tsi_default *options;
+    size_t option_count;
+    terse_method_about about;
+};
+
+extern const struct tsi_method_row tsi_methods[];
+extern const size_t tsi_method_count;
+extern const struct tsi_method_row tsi_method_composed;
+
+/* ---- what a spec sets (settings.c) ---- */
 
 struct tsi_settings {
     const struct tsi_method_row *row;
@@ -95,11 +134,11 @@ TERSE_CHECK terse_status tsi_settings_read(const char *spec, struct tsi_settings
  * that the method does not have are left out. */
 TERSE_CHECK terse_status tsi_settings_set(struct tsi_settings *settings, const char *entries,
                                           int replace, terse_fault *fault);
-const char *tsi_word_name(enum tsi_word word);
-/* The complete spec. */
-void tsi_settings_write(const struct tsi_settings *settings, char *out, size_t cap);
-/* The shortest spec: what was given. Returns its length; `cap` or more where it does not fit. */
-size_t tsi_settings_write_given(const struct tsi_settings *settings, char *out, size_t cap);
+extern const char *const tsi_word_names[TSI_WORDS];
+/* The spec with the options of `which`: all bits for the complete one, settings->given for the
+ * shortest. Returns its length; `cap` or more where it does not fit. */
+size_t tsi_settings_write(const struct tsi_settings *settings, uint64_t which, char *out,
+                          size_t cap);
 /* Replaces every {name} of a template by the value of that parameter. */
 void tsi_settings_fill(const struct tsi_settings *settings, const char *template, char *out,
                        size_t cap);

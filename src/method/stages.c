@@ -164,11 +164,13 @@ static terse_status choose_combine(const struct tsi_settings *settings, struct t
     return TERSE_OK;
 }
 
-terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stages *out,
-                           terse_fault *fault)
+terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
+                             struct tsi_stages *out, terse_fault *fault)
 {
-    terse_status status = TERSE_OK;
     *out = (struct tsi_stages){0};
+    terse_status status = tsi_settings_read(spec, settings, fault);
+    if (status != TERSE_OK)
+        return status;
     if (settings->row == &tsi_method_composed)
         status = compose(settings, out, fault);
     else
@@ -179,18 +181,14 @@ terse_status tsi_stages_of(const struct tsi_settings *settings, struct tsi_stage
         status = choose_combine(settings, out, fault);
     if (status == TERSE_OK)
         status = go_local(settings, out, fault);
+    if (status != TERSE_OK)
+        return status;
     if (out->direction == TSI_DIRECTION_MOMENTUM && settings->value[TSI_MOMENTUM] == 0)
         out->direction = TSI_DIRECTION_GRADIENT;
     out->tie_coin = settings->value[TSI_TIE] == 0;
     out->min = (uint64_t)settings->value[TSI_MIN];
     out->plain = settings->word[TSI_WORD_PLAIN][0] != '\0' ? settings->word[TSI_WORD_PLAIN] : NULL;
-    return status;
-}
-
-terse_status tsi_stages_codec(const struct tsi_settings *settings, const struct tsi_stages *stages,
-                              terse_fault *fault)
-{
-    const terse_status status = terse_codec_check(stages->codec, NULL, fault);
+    status = terse_codec_check(out->codec, NULL, fault);
     if (status != TERSE_OK && fault)
         fault->offset += settings->at[TSI_WORD_CODEC];
     return status;

@@ -76,7 +76,11 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
 terse_status terse_method_state(terse_method *method, uint32_t index, terse_state *out)
 {
     struct part parts[MAX_PARTS];
-    if (!method || !out || index >= parts_of(method, parts))
+    if (!method || !out)
+        return TERSE_BAD_ARGUMENT;
+    if (method->step.torn)
+        return TERSE_PEER_LOST;
+    if (index >= parts_of(method, parts))
         return TERSE_BAD_ARGUMENT;
     *out = (terse_state){parts[index].name, parts[index].bytes, parts[index].len, parts[index].kind,
                          parts[index].floats};
@@ -129,25 +133,22 @@ int terse_method_has_eval_weights(const terse_method *method)
     return method->settings.row->deploys;
 }
 
-static int has_eval_buffers(terse_method *method)
-{
-    const size_t scratch = terse_group_allreduce_scratch(method->group, method->count);
-    if (!method->buffers.eval_sum)
-        method->buffers.eval_sum = malloc((method->count + 1) * sizeof(float));
-    if (!method->buffers.eval_scratch)
-        method->buffers.eval_scratch = malloc((scratch + 1) * sizeof(float));
-    return method->buffers.eval_sum && method->buffers.eval_scratch;
-}
-
 /* The sums of the residuals of all workers, side by side where one thread has several. */
 static terse_status sum_residuals(terse_method *const *method, uint32_t handles, terse_fault *fault)
 {
     terse_allreduce request[TERSE_MAX_LOCAL_WORKERS];
     terse_status status = TERSE_OK;
     for (uint32_t i = 0; i < handles && status == TERSE_OK; i++) {
-        if (!has_eval_buffers(method[i]))
+        if (method[i]->step.torn) {
+            if (fault)
+                *fault = method[i]->cause;
+            return TERSE_PEER_LOST;
+        }
+        struct tsi_buffers *const buffers = &method[i]->buffers;
+        const size_t scratch = terse_group_allreduce_scratch(method[i]->group, method[i]->count);
+        if (!tsi_buffer_make(&buffers->eval_sum, 1, method[i]->count) ||
+            !tsi_buffer_make(&buffers->eval_scratch, 1, scratch))
             return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-        const struct tsi_buffers *const buffers = &method[i]->buffers;
         memcpy(buffers->eval_sum, buffers->residual.now, method[i]->count * sizeof(float));
         status = terse_group_allreduce_post(method[i]->group, buffers->eval_sum, method[i]->count,
                                             buffers->eval_scratch, &request[i], fault);
@@ -184,6 +185,11 @@ terse_status terse_method_eval_weights(terse_method *method, float *out, terse_f
 }
 
 /* ---- asking ---- */
+
+const float *terse_method_point(const terse_method *method)
+{
+    return method->buffers.point ? method->buffers.point : method->buffers.weights;
+}
 
 const char *terse_method_spec(const terse_method *method)
 {

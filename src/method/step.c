@@ -9,31 +9,36 @@
  *   commit    posterior, update, new state in place of the old, next point
  *
  * record.c has the opening and closing records, commit.c the commit. A whole gradient is one
- * bucket; posted buckets call `send` several times. Each call of progress
- * begins with a wait and ends with a post, so one thread can take all workers of a process through
- * a step side by side.
+ * bucket; posted buckets (buckets.c) call `send` several times. Each call of progress begins with a
+ * wait and ends with a post, so one thread can take all workers of a process through a step side by
+ * side.
  *
  * Nothing is taken back: new residuals and moments are written beside the old ones and swapped in
- * by the commit. Methods that keep both write them in place as long as bound.c rules out that the
- * step is skipped late, since a second set of buffers costs them a tenth of a step. */
+ * by the commit. Methods that keep both write them in place as long as rates.c rules out that the
+ * step is skipped late, since a second set of buffers costs them a tenth of a step. If such a step
+ * fails, their state is of no use. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/fault.h"
 #include "base/parallel.h"
 #include "method/method.h"
-#include "point/point.h"
 
 #define MAX_UNDER_WAY 6u /* buckets: an all-reduce takes up to 32 requests for each */
 
-/* Nothing more can be done with this method. */
+/* Nothing more can be done with this method. What was written beside its state is dropped; what was
+ * written over it belongs to no step, and nobody gets to see it. */
 static terse_status fail(terse_method *method, terse_status status, const terse_fault *why,
                          terse_fault *fault)
 {
+    struct tsi_step *const step = &method->step;
     method->failed = status;
     method->cause = *why;
-    method->step.state = TSI_STEP_NONE;
+    if (step->state == TSI_STEP_SENDING || step->state == TSI_STEP_CLOSING) {
+        step->torn = step->in_place;
+        tsi_step_skip(method);
+    }
+    step->state = TSI_STEP_NONE;
     if (fault)
         *fault = *why;
     return status;
@@ -56,128 +61,113 @@ static uint32_t largest_gradient(const terse_method *method)
     return most;
 }
 
-/* What this worker may encode at most, where that decides whether state is written in place; and
- * whether its gradient is finite, which is found on the way. */
-static double bound_of(terse_method *method, int *finite)
+/* A method that has failed opens one more step, so that the other ranks learn of it. */
+static terse_status refuse(terse_method *method, terse_fault *fault)
 {
-    const uint32_t most = largest_gradient(method);
-    float largest;
-    memcpy(&largest, &most, sizeof largest);
-    method->step.checked = 1;
-    if (most >= TSK_INFINITY_BITS && !method->options.skip_finite_check) {
-        *finite = 0;
-        return INFINITY;
-    }
-    return tsi_bound_step(method, (double)largest);
-}
-
-static float clip_scale(const terse_method *method)
-{
-    const struct tsi_step *const step = &method->step;
-    const double clip = tsi_value(method, TSI_CLIP);
-    if (clip == 0)
-        return 1;
-    const double norm = sqrt(step->in->kernel->square_sum_f32(step->gradient, method->count));
-    return norm > clip ? (float)(clip / norm) : 1;
-}
-
-/* Where blocks are sent that are known before the gradient, all other elements are what they will
- * be at the end of the step, and their point can be moved while they are in the cache. */
-static int encodes_blocks(const struct tsi_collective *in)
-{
-    const uint32_t block = TERSE_CODEC_SELECTING | TERSE_CODEC_ADDITIVE;
-    return (in->about.traits & block) == block;
+    if (!method->told && !tsi_is_group_failure(method->failed) &&
+        tsi_opening_post(method, 0, INFINITY, NULL) == TERSE_OK)
+        (void)!tsi_agreement_wait(&method->agreement, NULL);
+    method->told = 1;
+    if (fault)
+        *fault = method->cause;
+    return TERSE_PEER_LOST;
 }
 
 terse_status tsi_step_begin(terse_method *method, const float *gradient,
                             const float *const *tensors, int posting, terse_fault *fault)
 {
     struct tsi_step *const step = &method->step;
-    const uint32_t every = method->options.measure_every;
-    const int warm = method->progress.step < (uint64_t)tsi_value(method, TSI_WARMUP);
+    const uint64_t done = method->progress.step;
+    const int warm = done < (uint64_t)tsi_value(method, TSI_WARMUP);
+    const uint32_t measure = method->options.measure_every;
+    /* Where blocks are sent that are known before the gradient, all other elements are what they
+     * will be at the end of the step, and their point can be moved while they are in the cache. */
+    const uint32_t block = TERSE_CODEC_SELECTING | TERSE_CODEC_ADDITIVE;
+    const int detached = method->stages.point == TSI_POINT_DETACHED && !method->stages.local;
+    double bound = INFINITY;
     int finite = 1;
-    if (method->failed != TERSE_OK) {
-        tsi_opening_refuse(method);
-        if (fault)
-            *fault = method->cause;
-        return TERSE_PEER_LOST;
-    }
+    if (method->failed != TERSE_OK)
+        return refuse(method, fault);
     if (step->state != TSI_STEP_NONE)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "a step is under way: finish it first");
-    step->in = method->collective[warm ? TSI_WARM_UP : TSI_MAIN];
-    memset(step->in->nanoseconds, 0, sizeof step->in->nanoseconds);
+    struct tsi_collective *const in = method->collective[warm ? TSI_WARM_UP : TSI_MAIN];
     uint64_t from = tsi_now();
-    step->gradient = gradient;
-    step->tensors = tensors;
-    step->posting = posting;
-    step->posted_count = step->window = 0;
-    step->checked = step->in_place = 0;
-    step->scores = method->settings.row->posterior && !warm;
-    step->moves_point = method->stages.point == TSI_POINT_DETACHED && !method->stages.local &&
-                        encodes_blocks(step->in);
-    step->status = TERSE_OK;
-    step->lr = (float)tsi_lr_now(method);
-    step->scale = clip_scale(method);
-    step->measuring = every > 0 && method->progress.step % every == 0;
-    step->source_square = 0;
-    step->in->key.step = method->progress.rounds;
-    const int may_be_in_place =
-        method->buffers.m.now && method->buffers.residual.now && !posting && !method->stages.local;
-    const double bound = may_be_in_place ? bound_of(method, &finite) : INFINITY;
-    tsi_clock(step->in, TERSE_STAGE_DIRECTION, &from);
+    memset(in->nanoseconds, 0, sizeof in->nanoseconds);
+    in->key.step = method->progress.rounds;
+    *step = (struct tsi_step){
+        .in = in,
+        .gradient = gradient,
+        .tensors = tensors,
+        .posting = posting,
+        .scores = method->settings.row->posterior && !warm,
+        .moves_point = detached && (in->about.traits & block) == block,
+        .measuring = measure > 0 && done % measure == 0,
+        .posted = step->posted,
+    };
+    tsi_choose_rates(method);
+    if (method->buffers.m.now && method->buffers.residual.now && !posting &&
+        !method->stages.local) { /* state may be written in place: see rates.c */
+        const union {
+            uint32_t bits;
+            float value;
+        } most = {largest_gradient(method)};
+        step->checked = 1;
+        finite = most.bits < TSK_INFINITY_BITS || method->options.skip_finite_check;
+        bound = finite ? tsi_bound_step(method, (double)most.value) : INFINITY;
+    }
+    tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
     terse_group_traffic(method->group, &step->sent_before, &step->received_before);
     terse_fault why = {.rank = -1};
     const terse_status status = tsi_opening_post(method, finite, bound, &why);
-    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    tsi_clock(in, TERSE_STAGE_GROUP, &from);
     if (status != TERSE_OK)
         return fail(method, status, &why, fault);
     step->state = TSI_STEP_OPENING;
     return TERSE_OK;
 }
 
-/* Where this step writes its state, and what is encoded of it. */
-static void choose_buffers(const terse_method *method)
+/* Where this step reads and writes its state: over it, or beside it. What is encoded lies in the
+ * residual, in `change`, in the momentum, or is the gradient itself. */
+static void choose_buffers(terse_method *method)
 {
     const struct tsi_buffers *const buffers = &method->buffers;
     struct tsi_collective *const in = method->step.in;
+    struct tsi_direct *const direct = &method->step.direct;
     const int in_place = method->step.in_place;
-    in->take = buffers->residual.now ? tsi_out(&buffers->residual, in_place) : NULL;
-    in->source = in->take               ? in->take
-                 : buffers->change.next ? buffers->change.next
-                 : buffers->m.now       ? tsi_out(&buffers->m, in_place)
-                                        : method->step.gradient;
+    const struct tsi_pair *const pair =
+        buffers->residual.now ? &buffers->residual : &buffers->change;
+    direct->at = buffers->point ? buffers->point : buffers->weights;
+    direct->m = buffers->m.now;
+    direct->m_out = in_place ? buffers->m.now : buffers->m.next;
+    direct->v = buffers->v.now;
+    direct->v_out = in_place ? buffers->v.now : buffers->v.next;
+    direct->in = pair->now;
+    direct->out = in_place && pair->now ? pair->now : pair->next;
+    in->take = buffers->residual.now ? direct->out : NULL;
+    in->source = direct->out ? direct->out : direct->m ? direct->m_out : method->step.gradient;
     in->owner.now = buffers->owner.now;
     in->owner.next = buffers->owner.next;
 }
 
 /* ---- send ---- */
 
-/* The last tensor that begins at or before an element. */
-static uint32_t tensor_at(const terse_layout *layout, size_t element)
+/* The gradient of element `first` in one that came by tensor, and up to where those of the next
+ * elements follow it. */
+static const float *gradient_at(const terse_method *method, size_t first, size_t *count)
 {
     uint32_t low = 0;
-    uint32_t high = terse_layout_tensors(layout);
-    while (high - low > 1) {
+    uint32_t high = terse_layout_tensors(method->layout);
+    while (high - low > 1) { /* the last tensor that begins at or before the element */
         const uint32_t middle = low + (high - low) / 2;
-        if (tsi_layout_piece(layout, middle).offset <= element)
+        if (tsi_layout_piece(method->layout, middle).offset <= first)
             low = middle;
         else
             high = middle;
     }
-    return low;
-}
-
-/* The gradient of element `first`, and up to where those of the next elements follow it. */
-static const float *gradient_at(const terse_method *method, size_t first, size_t *count)
-{
-    const struct tsi_step *const step = &method->step;
-    if (!step->tensors)
-        return step->gradient + first;
-    const uint32_t t = tensor_at(method->layout, first);
-    const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
+    const struct tsi_piece tensor = tsi_layout_piece(method->layout, low);
     const size_t left = tensor.offset + tensor.count - first;
     *count = *count < left ? *count : left;
-    return step->tensors[t] + (first - tensor.offset);
+    return method->step.tensors[low] + (first - tensor.offset);
 }
 
 /* RegTop-k: elements that the others cancelled last time count less. They are scored slice by
@@ -197,45 +187,43 @@ static void score(terse_method *method, struct tsi_bucket *bucket, size_t first,
     scores->count += to - from;
 }
 
-/* The direction of up to `count` elements, added to the residual. Returns the largest magnitude
- * bits of their gradients where those are not known to be finite, else 0. */
-static uint32_t direct(terse_method *method, const float *gradient, size_t first, size_t count)
-{
-    const struct tsk_table *const kernel = method->step.in->kernel;
-    const struct tsi_direct direct = tsi_direct_of(method, gradient, first, count);
-    const int checks = !method->step.checked && !method->options.skip_finite_check;
-    const int plain = direct.rate == 1 && direct.scale == 1 && direct.decay == 0;
-    if (method->stages.direction == TSI_DIRECTION_GRADIENT && direct.in && plain)
-        return kernel->sum_f32(direct.in, gradient, count, direct.out) * (uint32_t)checks;
-    const uint32_t most = checks ? kernel->magnitude_max_f32(gradient, count) : 0;
-    if (most < TSK_INFINITY_BITS && (direct.out || direct.m)) /* else the gradient is encoded */
-        tsi_direct(method->stages.direction, &direct);
-    return most;
-}
-
-/* Elements of a bucket, slice by slice, so that all that is done to a slice meets in the cache. */
+/* Elements of a bucket, slice by slice, so that all that is done to a slice meets in the cache:
+ * finite check, direction, residual, point, scores, prescan. */
 static void produce(terse_method *method, struct tsi_bucket *bucket, const struct tsi_run *run)
 {
-    struct tsi_collective *const in = bucket->in;
-    const size_t slice = TSI_CHUNK * tsi_threads(method);
+    struct tsi_step *const step = &method->step;
+    struct tsi_collective *const in = step->in;
+    const struct tsi_direct *const direct = &step->direct;
+    const int checks = !step->checked && !method->options.skip_finite_check;
+    const int adds = method->stages.direction == TSI_DIRECTION_GRADIENT && direct->in &&
+                     direct->rate == 1 && direct->scale == 1 && direct->decay == 0;
+    const size_t slice = TSI_CHUNK * method->options.threads;
     const size_t end = (size_t)(run->first + run->count);
     uint64_t from = tsi_now();
     for (size_t at = (size_t)run->first; at < end;) {
         size_t count = end - at < slice ? end - at : slice;
-        const float *const gradient = gradient_at(method, at, &count);
-        if (direct(method, gradient, at, count) >= TSK_INFINITY_BITS) {
+        const float *const gradient =
+            step->tensors ? gradient_at(method, at, &count) : step->gradient + at;
+        uint32_t most = 0;
+        if (adds) /* and finds the largest magnitude on the way */
+            most = in->kernel->sum_f32(direct->in + at, gradient, count, direct->out + at);
+        else if (checks)
+            most = in->kernel->magnitude_max_f32(gradient, count);
+        if (checks && most >= TSK_INFINITY_BITS) {
             terse_fault fault;
             (void)tsi_bucket_fail(
                 bucket, tsi_fail(&fault, TERSE_NOT_FINITE, 0, "the gradient is not finite"),
                 (int32_t)in->rank, &fault);
             break;
         }
-        if (method->step.moves_point)
+        if (!adds && (direct->out || direct->m)) /* else the gradient itself is encoded */
+            tsi_direct(method->stages.direction, direct, gradient, at, count);
+        if (step->moves_point)
             tsi_move_point(method, in->source, at, count);
-        if (method->step.scores)
+        if (step->scores)
             score(method, bucket, at, count);
-        if (method->step.measuring)
-            method->step.source_square += in->kernel->square_sum_f32(in->source + at, count);
+        if (step->measuring)
+            step->source_square += in->kernel->square_sum_f32(in->source + at, count);
         tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
         if (bucket->codec->prescan_state)
             tsi_codec_prescan(bucket->codec, &in->key, in->source, at, count);
@@ -243,44 +231,6 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
         at += count;
     }
     tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
-}
-
-static terse_status next_phase(struct tsi_bucket *bucket)
-{
-    return bucket->in->combine->phase[bucket->phase++](bucket);
-}
-
-static int has_phases(const struct tsi_bucket *bucket)
-{
-    return bucket->in->combine->phase[bucket->phase] != NULL;
-}
-
-static terse_status remember_posted(struct tsi_step *step, struct tsi_bucket *bucket)
-{
-    if (step->posted_count == step->posted_cap) {
-        const uint32_t cap = step->posted_cap ? 2 * step->posted_cap : 16;
-        struct tsi_bucket **const posted = realloc(step->posted, cap * sizeof *posted);
-        if (!posted)
-            return TERSE_NO_MEMORY;
-        step->posted = posted;
-        step->posted_cap = cap;
-    }
-    step->posted[step->posted_count++] = bucket;
-    return TERSE_OK;
-}
-
-static void restart(struct tsi_bucket *bucket, const struct tsi_step *step)
-{
-    bucket->pass = bucket->phase = 0;
-    bucket->payload = NULL;
-    bucket->payload_len = 0;
-    bucket->agreed = 0;
-    bucket->aggregate.count = 0;
-    bucket->aggregate.partial = 0;
-    bucket->status = step->status;
-    bucket->fault = step->fault;
-    if (bucket->codec->states_len > 0)
-        tsi_codec_save(bucket->codec);
 }
 
 /* What other ranks wait for is encoded and posted first; the rest is produced while that travels.
@@ -293,19 +243,27 @@ terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket, ters
     terse_status status = TERSE_OK;
     if (step->posted_count >= MAX_UNDER_WAY) {
         struct tsi_bucket *const oldest = step->posted[step->posted_count - MAX_UNDER_WAY];
-        while (status == TERSE_OK && has_phases(oldest))
-            status = next_phase(oldest);
+        while (status == TERSE_OK && combine->phase[oldest->phase])
+            status = combine->phase[oldest->phase++](oldest);
         if (status != TERSE_OK)
             return fail(method, status, &oldest->fault, fault);
     }
-    restart(bucket, step);
-    if (remember_posted(step, bucket) != TERSE_OK)
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    bucket->pass = bucket->phase = 0;
+    bucket->payload = NULL;
+    bucket->payload_len = 0;
+    bucket->agreed = 0;
+    bucket->aggregate.count = 0;
+    bucket->aggregate.partial = 0;
+    bucket->status = step->status;
+    bucket->fault = step->fault;
+    if (bucket->codec->states_len > 0)
+        tsi_codec_save(bucket->codec);
+    step->posted[step->posted_count++] = bucket;
     if (combine->plan)
         combine->plan(bucket);
     for (uint32_t i = 0; i < bucket->early && bucket->status == TERSE_OK; i++)
         produce(method, bucket, &bucket->run[i]);
-    status = next_phase(bucket);
+    status = combine->phase[bucket->phase++](bucket);
     for (uint32_t i = bucket->early; i < bucket->run_count && bucket->status == TERSE_OK; i++)
         produce(method, bucket, &bucket->run[i]);
     if (combine->rest && status == TERSE_OK)
@@ -314,59 +272,6 @@ terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket, ters
 }
 
 /* ---- progress ---- */
-
-/* One phase of every bucket of the window; then the next window, the next pass. *over: none is
- * left. */
-static terse_status make_phases(struct tsi_step *step, int *over, const terse_fault **why)
-{
-    const uint32_t end = step->window + MAX_UNDER_WAY < step->posted_count
-                             ? step->window + MAX_UNDER_WAY
-                             : step->posted_count;
-    int left = 0;
-    for (uint32_t i = step->window; i < end; i++) {
-        struct tsi_bucket *const bucket = step->posted[i];
-        if (!has_phases(bucket))
-            continue;
-        const terse_status status = next_phase(bucket);
-        *why = &bucket->fault;
-        if (status != TERSE_OK)
-            return status;
-        left |= has_phases(bucket);
-    }
-    if (left)
-        return TERSE_OK;
-    step->window = end;
-    if (end < step->posted_count)
-        return TERSE_OK;
-    step->window = 0;
-    *over = step->posted[0]->pass + 1 == step->in->about.passes;
-    for (uint32_t i = 0; i < step->posted_count && !*over; i++) {
-        step->posted[i]->pass++;
-        step->posted[i]->phase = 0;
-    }
-    return TERSE_OK;
-}
-
-/* ---- close ---- */
-
-static terse_status close_step(terse_method *method, terse_fault *fault)
-{
-    struct tsi_step *const step = &method->step;
-    terse_fault why = {.rank = -1};
-    uint64_t from = tsi_now();
-    const terse_status status = tsi_closing_post(method, &why);
-    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
-    if (status != TERSE_OK)
-        return fail(method, status, &why, fault);
-    step->state = TSI_STEP_CLOSING;
-    if (method->options.private_output && step->posted_count > 0 &&
-        step->posted[0]->aggregate.partial) /* while the record travels */
-        tsi_sparse_clear_clear(&method->clear, method->buffers.weights, method->count);
-    tsi_clock(step->in, TERSE_STAGE_UPDATE, &from);
-    return TERSE_OK;
-}
-
-/* ---- one thing after the other ---- */
 
 /* The opening records are there: everybody sends, or somebody's gradient is not finite and nothing
  * has happened. */
@@ -401,65 +306,96 @@ static terse_status opened(terse_method *method, int *done, terse_method_report 
     return step->posting ? TERSE_OK : tsi_step_send(method, bucket, fault);
 }
 
+/* One phase of every bucket of the window; then the next window, the next pass, and where none is
+ * left, the closing record. */
+static terse_status make_phases(terse_method *method, terse_fault *fault)
+{
+    struct tsi_step *const step = &method->step;
+    const struct tsi_combine_ops *const combine = step->in->combine;
+    const uint32_t left = step->posted_count - step->window;
+    const uint32_t end = step->window + (left < MAX_UNDER_WAY ? left : MAX_UNDER_WAY);
+    terse_fault why = {.rank = -1};
+    int more = 0;
+    for (uint32_t i = step->window; i < end; i++) {
+        struct tsi_bucket *const bucket = step->posted[i];
+        if (!combine->phase[bucket->phase])
+            continue;
+        const terse_status status = combine->phase[bucket->phase++](bucket);
+        if (status != TERSE_OK)
+            return fail(method, status, &bucket->fault, fault);
+        more |= combine->phase[bucket->phase] != NULL;
+    }
+    if (more)
+        return TERSE_OK;
+    step->window = end < step->posted_count ? end : 0;
+    if (step->window > 0)
+        return TERSE_OK;
+    if (step->posted[0]->pass + 1 < step->in->about.passes) {
+        for (uint32_t i = 0; i < step->posted_count; i++) {
+            step->posted[i]->pass++;
+            step->posted[i]->phase = 0;
+        }
+        return TERSE_OK;
+    }
+    uint64_t from = tsi_now();
+    const terse_status status = tsi_closing_post(method, &why);
+    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status != TERSE_OK)
+        return fail(method, status, &why, fault);
+    step->state = TSI_STEP_CLOSING;
+    if (method->options.private_output && step->posted[0]->aggregate.partial)
+        tsi_sparse_clear_clear(&method->clear, method->buffers.weights, method->count);
+    tsi_clock(step->in, TERSE_STAGE_UPDATE, &from); /* while the record travels */
+    return TERSE_OK;
+}
+
 /* The closing records are there. */
 static terse_status closed(terse_method *method, terse_method_report *report, terse_fault *fault)
 {
-    terse_fault own = {.rank = -1};
+    const struct tsi_step *const step = &method->step;
     terse_fault why = {.rank = -1};
-    const terse_status mine = tsi_step_failure(method, &own);
     uint64_t from = tsi_now();
     const terse_status status = tsi_closings_read(method, &why);
-    tsi_clock(method->step.in, TERSE_STAGE_GROUP, &from);
-    if (status == TERSE_OK || tsi_is_skip(status)) {
+    tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status == TERSE_OK || (tsi_is_skip(status) && !step->in_place)) {
         tsi_step_end(method, status, why.rank, report);
         return TERSE_OK;
     }
-    if (status == mine && why.rank == own.rank && own.text[0] != '\0')
-        why = own; /* this worker has seen it itself: offset and rule */
-    tsi_step_skip(method);
+    if (status == step->status && why.rank == step->fault.rank && step->fault.text[0] != '\0')
+        why = step->fault; /* this worker has seen it itself: offset and rule */
     return fail(method, status, &why, fault);
 }
 
 terse_status tsi_step_progress(terse_method *method, int *done, terse_method_report *report,
                                terse_fault *fault)
 {
-    const terse_fault *why = NULL;
-    int over = 0;
-    *done = 0;
+    *done = method->step.state == TSI_STEP_NONE || method->step.state == TSI_STEP_CLOSING;
     switch (method->step.state) {
     case TSI_STEP_OPENING: return opened(method, done, report, fault);
-    case TSI_STEP_SENDING: {
-        const terse_status status = make_phases(&method->step, &over, &why);
-        if (status != TERSE_OK)
-            return fail(method, status, why, fault);
-        return over ? close_step(method, fault) : TERSE_OK;
-    }
-    case TSI_STEP_CLOSING: *done = 1; return closed(method, report, fault);
+    case TSI_STEP_SENDING: return make_phases(method, fault);
+    case TSI_STEP_CLOSING: return closed(method, report, fault);
     case TSI_STEP_NONE: break;
     }
-    *done = 1;
     return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no step is under way");
 }
 
-/* ---- between exchanges ---- */
+/* ---- a step between exchanges ---- */
 
 /* A gradient that is not finite is left out of a local step: the other ranks cannot know of it. */
-void tsi_step_local(terse_method *method, const float *gradient, terse_method_report *report)
+static void step_local(terse_method *method, const float *gradient, terse_method_report *report)
 {
     struct tsi_step *const step = &method->step;
     step->in = method->collective[TSI_MAIN];
     step->gradient = gradient;
     step->tensors = NULL;
     step->in_place = 1;
-    step->lr = (float)tsi_lr_now(method);
-    step->scale = clip_scale(method);
+    tsi_choose_rates(method);
+    choose_buffers(method);
+    step->direct.local = method->buffers.point;
     const int finite =
         method->options.skip_finite_check || largest_gradient(method) < TSK_INFINITY_BITS;
-    if (finite) {
-        struct tsi_direct direct = tsi_direct_of(method, gradient, 0, method->count);
-        direct.local = method->buffers.point;
-        tsi_direct(method->stages.direction, &direct);
-    }
+    if (finite)
+        tsi_direct(method->stages.direction, &step->direct, gradient, 0, method->count);
     if (report)
         *report = (terse_method_report){
             .exchange = {.step = method->progress.rounds,
@@ -471,4 +407,84 @@ void tsi_step_local(terse_method *method, const float *gradient, terse_method_re
             .compression_error = NAN,
         };
     method->progress.step++;
+}
+
+/* ---- the calls of a whole gradient ---- */
+
+/* Workers side by side: each progresses before any progresses again. A gradient is flat, or that of
+ * one worker comes by tensor. */
+static terse_status step_workers(terse_method *const *method, const float *const *flat,
+                                 const float *const *tensors, uint32_t count,
+                                 terse_method_report *report, terse_fault *fault)
+{
+    const uint64_t every = (uint64_t)tsi_value(method[0], TSI_EVERY);
+    const int local = every > 1 && (method[0]->progress.step + 1) % every != 0;
+    terse_status status = TERSE_OK;
+    int done = local;
+    for (uint32_t i = 0; i < count && local; i++)
+        step_local(method[i], flat[i], report ? &report[i] : NULL);
+    for (uint32_t i = 0; i < count && status == TERSE_OK && !local; i++)
+        status = tsi_step_begin(method[i], flat[i], tensors, 0, fault);
+    while (status == TERSE_OK && !done)
+        for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
+            status = tsi_step_progress(method[i], &done, report ? &report[i] : NULL, fault);
+    return status;
+}
+
+terse_status terse_method_step_all(terse_method *const *method, const float *const *gradient,
+                                   terse_method_report *report, terse_fault *fault)
+{
+    if (!method || !method[0] || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
+    const uint32_t count = method[0]->owns_group ? method[0]->workers : 1;
+    for (uint32_t i = 0; i < count; i++) /* before any worker has opened the step */
+        if (!method[i] || !gradient[i])
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
+    return step_workers(method, gradient, NULL, count, report, fault);
+}
+
+terse_status tsi_check_one(const terse_method *method, const void *gradient, terse_fault *fault)
+{
+    if (!method || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
+    if (method->owns_group && method->workers > 1)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "this is one of several workers of a thread: use terse_method_step_all");
+    return TERSE_OK;
+}
+
+terse_status terse_method_step(terse_method *method, const float *gradient,
+                               terse_method_report *report, terse_fault *fault)
+{
+    const terse_status status = tsi_check_one(method, gradient, fault);
+    return status == TERSE_OK ? step_workers(&method, &gradient, NULL, 1, report, fault) : status;
+}
+
+/* The gradient is made flat where it is needed in one piece: for its norm, or because it is itself
+ * what is encoded. */
+terse_status terse_method_step_tensors(terse_method *method, const float *const *gradient,
+                                       terse_method_report *report, terse_fault *fault)
+{
+    const terse_status status = tsi_check_one(method, gradient, fault);
+    if (status != TERSE_OK)
+        return status;
+    const uint32_t tensors = terse_layout_tensors(method->layout);
+    for (uint32_t t = 0; t < tensors; t++)
+        if (!gradient[t] && tsi_layout_piece(method->layout, t).count > 0)
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL", t);
+    struct tsi_buffers *const buffers = &method->buffers;
+    if (tsi_value(method, TSI_CLIP) == 0 && !method->stages.local &&
+        (buffers->residual.now || buffers->change.next || buffers->m.now)) {
+        const float *const none = NULL;
+        return step_workers(&method, &none, gradient, 1, report, fault);
+    }
+    if (!tsi_buffer_make(&buffers->flat, 1, method->count))
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    for (uint32_t t = 0; t < tensors; t++) {
+        const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
+        if (tensor.count > 0)
+            memcpy(buffers->flat + tensor.offset, gradient[t], tensor.count * sizeof(float));
+    }
+    const float *const flat = buffers->flat;
+    return step_workers(&method, &flat, NULL, 1, report, fault);
 }

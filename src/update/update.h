@@ -3,10 +3,12 @@
 #ifndef TSI_UPDATE_H
 #define TSI_UPDATE_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 #include "combine/aggregate.h"
 
 struct tsk_table;
-struct tsi_sparse_clear;
 
 enum tsi_update_kind {
     TSI_UPDATE_SGD,        /* m = momentum * m + (G + decay * x);  x -= lr * m */
@@ -16,6 +18,15 @@ enum tsi_update_kind {
     TSI_UPDATE_REPLACE,    /* x = G: the owners have updated, and what came back are weights */
     TSI_UPDATE_WRITE,      /* out = G, for an optimizer elsewhere */
     TSI_UPDATE_WRITE_SIGN, /* out = sgn(G) */
+};
+
+/* Which elements of a private output the last sparse aggregate wrote: only these are set to 0, not
+ * the whole buffer. */
+struct tsi_sparse_clear {
+    uint64_t *place; /* elements that may be nonzero, some listed more than once */
+    size_t count;
+    size_t cap;
+    int known; /* 0: any element may be nonzero */
 };
 
 /* Buffers are flat. G is the aggregate. */
@@ -42,5 +53,17 @@ int tsi_update_is_local(const struct tsi_update *update);
 
 /* Visits the spans. A partial aggregate is only for updates that are local. */
 void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *aggregate);
+
+/* For a buffer of `floats`, any of which may be nonzero at first; 0 if out of memory. */
+int tsi_sparse_clear_create(struct tsi_sparse_clear *clear, size_t floats);
+void tsi_sparse_clear_destroy(struct tsi_sparse_clear *clear);
+
+/* Sets the whole buffer to 0. */
+void tsi_sparse_clear_clear(struct tsi_sparse_clear *clear, float *buffer, size_t floats);
+
+/* Records that elements base + index[0 .. count-1] are written; index NULL: base .. base + count-1.
+ */
+void tsi_sparse_clear_mark(struct tsi_sparse_clear *clear, uint64_t base, const uint32_t *index,
+                           size_t count);
 
 #endif

@@ -16,13 +16,12 @@ MAY_INCLUDE = {
     "codec": {"base", "kernels", "layout"},
     "wire": {"base", "kernels", "layout"},
     "group": {"base", "kernels"},
-    "point": {"base", "kernels"},
     "direction": {"base"},
     "update": {"base", "kernels", "combine"},
     # The compositions stand on all stages.
     "combine": {"base", "kernels", "layout", "codec", "wire", "group"},
     "feedback": {"base", "codec", "combine"},
-    "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine", "point",
+    "method": {"base", "kernels", "layout", "codec", "wire", "group", "combine",
                "direction", "feedback", "update"},
     "exchange": {"base", "method"},  # a facade of it
 }

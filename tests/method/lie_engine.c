@@ -1,7 +1,7 @@
 #include "method/lie_engine.h"
 
 const char *const lie_names[LIES] = {"flipped",      "zeroed", "replayed", "truncated",
-                                     "impersonated", "random", "extreme"};
+                                     "impersonated", "random", "extreme",  "lost"};
 
 /* An offset and a length within `len` bytes, at least one byte. */
 static size_t some_of(struct engine *engine, size_t len, size_t *first)
@@ -76,13 +76,14 @@ static void lie_about(struct engine *engine, const struct slot *slot, unsigned c
         break;
     case IMPERSONATED: tell_another(engine, slot, bytes, len); break;
     case RANDOM: tell_random(engine, bytes, len); break;
-    case EXTREME:
-    case LIES: tell_extreme(engine, bytes, len); break;
+    case EXTREME: tell_extreme(engine, bytes, len); break;
+    case LOST:
+    case LIES: memset(bytes, 0xA5, len); break;
     }
 }
 
-/* The bytes of a collective have arrived in the receiver's buffers. */
-static void arrived(struct engine *engine, const struct slot *slot)
+/* The bytes of a collective have arrived in the receiver's buffers; or they are lost, by *rank. */
+static terse_status arrived(struct engine *engine, const struct slot *slot, int32_t *rank)
 {
     const struct message *const target = engine->target;
     const struct message *const source = engine->source;
@@ -91,15 +92,17 @@ static void arrived(struct engine *engine, const struct slot *slot)
         memcpy(engine->kept, slot->received[source->sender], source->len);
     }
     if (!target || slot->post != target->post || slot->received_len[target->sender] != target->len)
-        return;
+        return TERSE_OK;
     unsigned char *const bytes = slot->received[target->sender];
     unsigned char *const honest = test_alloc(target->len);
     memcpy(honest, bytes, target->len);
     engine->passed = 1;
     if (engine->lie != REPLAYED || engine->kept)
         lie_about(engine, slot, bytes, target->len);
-    engine->changed = memcmp(honest, bytes, target->len) != 0;
+    engine->changed = engine->lie == LOST || memcmp(honest, bytes, target->len) != 0;
     free(honest);
+    *rank = engine->lie == LOST ? (int32_t)target->sender : *rank;
+    return engine->lie == LOST ? TERSE_PEER_LOST : TERSE_OK;
 }
 
 static void record(struct engine *engine, const terse_alltoallv *alltoallv)
@@ -141,10 +144,9 @@ static terse_status test(void *context, uint32_t slot, int *done, int32_t *rank)
 {
     struct engine *const engine = context;
     terse_fault fault = {.rank = -1};
-    const terse_status status =
-        terse_group_test(engine->inner, engine->slot[slot].request, done, &fault);
+    terse_status status = terse_group_test(engine->inner, engine->slot[slot].request, done, &fault);
     if (status == TERSE_OK && *done)
-        arrived(engine, &engine->slot[slot]);
+        status = arrived(engine, &engine->slot[slot], &fault.rank);
     *rank = fault.rank;
     return status;
 }
@@ -155,9 +157,9 @@ static terse_status wait_for(void *context, uint32_t slot, uint64_t nanoseconds,
     struct engine *const engine = context;
     terse_fault fault = {.rank = -1};
     (void)nanoseconds;
-    const terse_status status = terse_group_wait(engine->inner, engine->slot[slot].request, &fault);
+    terse_status status = terse_group_wait(engine->inner, engine->slot[slot].request, &fault);
     if (status == TERSE_OK)
-        arrived(engine, &engine->slot[slot]);
+        status = arrived(engine, &engine->slot[slot], &fault.rank);
     *rank = fault.rank;
     return status;
 }

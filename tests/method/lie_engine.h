@@ -25,6 +25,7 @@ enum lie {
     IMPERSONATED, /* another sender's bytes of the same collective; or the receiver's own */
     RANDOM,
     EXTREME, /* a number of a small record is at the end of its range */
+    LOST,    /* it never arrives: the receiver's group tells that the sender is lost */
     LIES
 };
 extern const char *const lie_names[LIES];

@@ -32,6 +32,23 @@ static uint64_t hash_of(const float *weights, size_t count)
     return hash;
 }
 
+static struct state state_of(terse_method *method)
+{
+    struct state all = {.hash = UINT64_C(14695981039346656037)};
+    int residual = 0;
+    int moments = 0;
+    terse_state part;
+    for (uint32_t i = 0; all.status == TERSE_OK; i++) {
+        all.status = terse_method_state(method, i, &part);
+        for (size_t b = 0; all.status == TERSE_OK && b < part.len; b++)
+            all.hash = (all.hash ^ ((const uint8_t *)part.bytes)[b]) * UINT64_C(1099511628211);
+        residual |= all.status == TERSE_OK && strcmp(part.name, "residual") == 0;
+        moments |= all.status == TERSE_OK && strcmp(part.name, "momentum") == 0;
+    }
+    all.both = residual && moments;
+    return all;
+}
+
 /* ---- one rank ---- */
 
 static terse_status step_posted(struct worker *worker, terse_method *method, const float *gradient,
@@ -54,6 +71,7 @@ static void train_steps(struct worker *worker, terse_method *method, const terse
         worker->engine.step = s;
         worker->engine.position = 0;
         worker->before[s] = hash_of(weights, count);
+        worker->state[0] = state_of(method);
         gradient_of(worker->engine.rank, s, gradient, count);
         worker->status =
             worker->scene->posted
@@ -61,6 +79,7 @@ static void train_steps(struct worker *worker, terse_method *method, const terse
                 : terse_method_step(method, gradient, &report, &worker->fault);
         if (worker->status == TERSE_OK)
             worker->skipped = report.exchange.skipped;
+        worker->state[1] = state_of(method);
         if (worker->status != TERSE_OK || worker->skipped != TERSE_OK)
             return;
     }

@@ -30,6 +30,11 @@ struct worker {
     int32_t step; /* the last one tried; -1: the method was not created */
     uint64_t before[LIE_STEPS + 1];
     uint64_t weights_hash;
+    struct state {
+        terse_status status; /* what terse_method_state says after the last part */
+        uint64_t hash;       /* of all parts */
+        int both;            /* a residual and moments: the method may write in place */
+    } state[2];              /* before the last step and after it */
     pthread_t thread;
 };
 

@@ -9,6 +9,11 @@
  *     has the weights of before the step; or all ranks skip it;
  *   - a lie in a closing record fails the step on its receiver, which names the sender and has the
  *     weights of before the step. The others may have committed; they fail in the next step;
+ *   - so does a rank whose group tells it that the sender is lost; the others fail by the next
+ * step;
+ *   - a rank that failed or skipped has the residual, the moments and all other state of before the
+ *     step, bit for bit. Only a method that keeps both a residual and moments may refuse to show
+ *     its state instead, and only after a failure;
  *   - a lie while the method is created: its receiver fails and names the sender, the others fail
  * then or in their first step;
  *   - never do all ranks succeed with weights that differ, from each other or from honest ones.
@@ -65,11 +70,13 @@ enum breach {
     UNTOLD,    /* another status that does not name the sender: this rank cannot know it */
     TEXT,      /* a fault's text lacks the rank that it names */
     WEIGHTS,   /* a rank that failed or skipped has other weights than before the step */
+    STATE,     /* or another state, which it does not refuse to show */
     SLOW,
     BREACHES
 };
-static const char *const breach_names[BREACHES] = {
-    "unnoticed", "diverged", "split", "status", "misnamed", "untold", "text", "weights", "slow"};
+static const char *const breach_names[BREACHES] = {"unnoticed", "diverged", "split", "status",
+                                                   "misnamed",  "untold",   "text",  "weights",
+                                                   "state",     "slow"};
 
 /* Where the message was. */
 enum place { MAKING, OPENING, DATA, CLOSING, PLACES };
@@ -85,6 +92,7 @@ struct tally {
 static struct tally by_spec[MAX_SPECS];
 static struct tally by_place[PLACES];
 static struct tally by_lie[LIES];
+static uint32_t refusals; /* of a state that belongs to no step */
 static int verbose;
 static uint32_t reported;
 
@@ -138,6 +146,19 @@ static int weights_are(const struct worker *worker, const struct scene *scene, i
     return worker->weights_hash == scene->before[step < 0 ? 0 : step];
 }
 
+/* State as before the step, or an error in its place. */
+static int state_is_sound(const struct worker *worker)
+{
+    const struct state *const before = &worker->state[0];
+    const struct state *const after = &worker->state[1];
+    if (worker->step < 0) /* there is no method */
+        return 1;
+    if (after->status == TERSE_BAD_ARGUMENT)
+        return after->hash == before->hash;
+    refusals++;
+    return has_failed(worker) && before->both && after->status == TERSE_PEER_LOST;
+}
+
 /* Promises of every failure, and of all ranks together. */
 static unsigned judge_all(const struct scene *scene, const struct worker *workers)
 {
@@ -156,6 +177,8 @@ static unsigned judge_all(const struct scene *scene, const struct worker *worker
             breaches |= 1u << TEXT;
         if ((has_failed(worker) || worker->skipped) && !weights_are(worker, scene, worker->step))
             breaches |= 1u << WEIGHTS;
+        if ((has_failed(worker) || worker->skipped) && !state_is_sound(worker))
+            breaches |= 1u << STATE;
     }
     if (fine == scene->ranks)
         breaches |= honest == scene->ranks ? 1u << UNNOTICED : 1u << DIVERGED;
@@ -177,8 +200,8 @@ static unsigned judge_early(const struct scene *scene, const struct worker *work
     return breaches;
 }
 
-/* In a closing record, and while the method is created: its receiver fails there, the others no
- * later than in the next step that exchanges anything. */
+/* In a closing record, while the method is created, and where the sender is lost: its receiver
+ * fails there, the others no later than in the next step that exchanges anything. */
 static unsigned judge_late(const struct scene *scene, const struct worker *workers,
                            const struct message *target)
 {
@@ -204,13 +227,14 @@ static enum place place_of(const struct scene *scene, const struct message *targ
 }
 
 static unsigned judge(const struct scene *scene, const struct worker *workers,
-                      const struct message *target, double seconds)
+                      const struct message *target, enum lie lie, double seconds)
 {
     const enum place place = place_of(scene, target);
     unsigned breaches = judge_all(scene, workers);
     if (!(breaches & (1u << UNNOTICED | 1u << DIVERGED)))
-        breaches |= place == MAKING || place == CLOSING ? judge_late(scene, workers, target)
-                                                        : judge_early(scene, workers, target);
+        breaches |= place == MAKING || place == CLOSING || lie == LOST
+                        ? judge_late(scene, workers, target)
+                        : judge_early(scene, workers, target);
     return seconds > slow ? breaches | 1u << SLOW : breaches;
 }
 
@@ -277,7 +301,8 @@ static uint32_t print_tallies(void)
     print_head("lie");
     for (int l = 0; l < LIES; l++)
         print_row(lie_names[l], &by_lie[l]);
-    printf("%u lies, %u of them broke a promise\n", lies, lies - sound);
+    printf("%u lies, %u of them broke a promise; %u ranks refused to show a state of no step\n",
+           lies, lies - sound, refusals);
     (void)fflush(stdout);
     return lies - sound;
 }
@@ -358,7 +383,7 @@ static int run_once(uint64_t number, uint64_t attempt, uint32_t spec)
                 fail_msg("%s: an honest training failed: %s", scene->spec, workers[r].fault.text);
         return 0;
     }
-    const unsigned breaches = judge(scene, workers, target, now() - start);
+    const unsigned breaches = judge(scene, workers, target, lie, now() - start);
     count(&by_spec[spec], breaches);
     count(&by_place[place_of(scene, target)], breaches);
     count(&by_lie[lie], breaches);
@@ -389,6 +414,7 @@ static void every_lie_is_detected(void **unused)
             for (int posted = 0; posted < 2; posted++)
                 scene_forget(&scenes[s][k][posted]);
     assert_int_equal(broken, 0);
+    assert_true(refusals > 0 || runs < 200);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,71 @@
+/* The calls of a gradient that comes bucket by bucket, while the backward pass goes on. */
+#include "base/fault.h"
+#include "method/method.h"
+
+static terse_status check_bucket(const terse_method *method, uint32_t first, uint32_t count,
+                                 terse_fault *fault)
+{
+    const uint32_t tensors = terse_layout_tensors(method->layout);
+    const struct tsi_step *const step = &method->step;
+    if (step->state != TSI_STEP_NONE && !(step->state == TSI_STEP_SENDING && step->posting))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "another step is under way");
+    if (count == 0 || first > tensors || count > tensors - first)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "tensors %u to %u of %u", first,
+                        first + count, tensors);
+    for (uint32_t i = 0; i < step->posted_count && step->state == TSI_STEP_SENDING; i++) {
+        const struct tsi_bucket *const other = step->posted[i];
+        if (first < other->first_tensor + other->tensor_count &&
+            other->first_tensor < first + count)
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "a tensor is posted twice");
+    }
+    return TERSE_OK;
+}
+
+terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
+                               uint32_t count, terse_fault *fault)
+{
+    struct tsi_bucket *bucket = NULL;
+    int done = 0;
+    terse_status status = tsi_check_one(method, gradient, fault);
+    if (status == TERSE_OK && (tsi_value(method, TSI_CLIP) != 0 || method->stages.local))
+        status = tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                          "clipping and local steps need all of the gradient: no buckets");
+    if (status == TERSE_OK)
+        status = check_bucket(method, first, count, fault);
+    if (status != TERSE_OK)
+        return status;
+    if (method->step.state == TSI_STEP_NONE) { /* the first bucket opens the step */
+        status = tsi_step_begin(method, gradient, NULL, 1, fault);
+        if (status == TERSE_OK)
+            status = tsi_step_progress(method, &done, NULL, fault);
+    }
+    if (status == TERSE_OK)
+        status = tsi_bucket_of(method->step.in, first, count, &bucket, fault);
+    if (status != TERSE_OK)
+        return status;
+    method->step.gradient = gradient;
+    if (!method->buffers.residual.now && !method->buffers.change.next && !method->buffers.m.now)
+        method->step.in->source = gradient;
+    return tsi_step_send(method, bucket, fault);
+}
+
+terse_status terse_method_finish(terse_method *method, const float *gradient,
+                                 terse_method_report *report, terse_fault *fault)
+{
+    int done = 0;
+    uint32_t posted = 0;
+    if (!method || !gradient)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
+    const struct tsi_step *const step = &method->step;
+    const int posting = step->state == TSI_STEP_SENDING && step->posting;
+    for (uint32_t i = 0; i < step->posted_count && posting; i++)
+        posted += step->posted[i]->tensor_count;
+    if (method->failed == TERSE_OK && (!posting || posted != terse_layout_tensors(method->layout)))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%u of %u tensors were posted", posted,
+                        terse_layout_tensors(method->layout));
+    terse_status status =
+        method->failed == TERSE_OK ? TERSE_OK : tsi_step_begin(method, gradient, NULL, 1, fault);
+    while (status == TERSE_OK && !done)
+        status = tsi_step_progress(method, &done, report, fault);
+    return status;
+}
