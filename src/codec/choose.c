@@ -124,7 +124,7 @@ static struct patches patches_from(const struct tsi_call *call, uint64_t element
     size_t high = patches.patch.count;
     while (patches.at < high) {
         const size_t middle = patches.at + (high - patches.at) / 2;
-        if (patches.patch.index[middle] - patches.offset < element)
+        if (patches.patch.index[middle] < patches.offset + element)
             patches.at = middle + 1;
         else
             high = middle;
@@ -364,6 +364,7 @@ int tsi_choose_prescan(const struct tsi_call *call, const float *in, size_t k, s
     if (first == 0) {
         lay_out(choice, call, in, k);
         empty_lists(choice, prescan_state->start);
+        choice->list[0].patched = patches_from(call, 0).at;
     }
     choice->call = call;
     fill_from(choice, &choice->list[0], first, first + count);

@@ -15,8 +15,7 @@
 #include "kernels/kernels.h"
 #include "layout/layout.h"
 
-/* Scores that stand in for magnitudes (terse_codec_set_scores), the part that lies in this piece.
- */
+/* Scores that stand in for magnitudes (terse_codec_set_scores), of any elements. */
 struct tsi_scores {
     const uint64_t *index; /* in the flat buffer, ascending */
     const float *score;
@@ -69,8 +68,9 @@ struct tsi_bit_rule {
 
 /* The arguments that every slot gets. */
 struct tsi_call {
-    const double *option;          /* values in the order of ops->options */
-    const struct tsi_piece *piece; /* never empty: walk.c skips empty pieces */
+    const struct terse_codec_ops *ops; /* NULL: the payload of this pass has no such section */
+    const double *option;              /* values in the order of ops->options */
+    const struct tsi_piece *piece;     /* never empty: walk.c skips empty pieces */
     const struct tsk_table *kernel;
     const terse_rng_key *key;
     uint32_t pass;
@@ -144,6 +144,9 @@ struct terse_codec_ops {
     /* The largest magnitude that can be encoded; NULL: any that is finite. */
     double (*limit)(const double *option);
 };
+
+/* Plain pieces of all codecs: f32 as a selection of every element. */
+extern const struct terse_codec_ops tsi_codec_plain;
 
 extern const struct terse_codec_ops tsi_codec_f32;
 extern const struct terse_codec_ops tsi_codec_f16;

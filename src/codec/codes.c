@@ -38,7 +38,7 @@ uint32_t tsi_coded_add(const struct tsi_coded *coded, size_t first, size_t count
         memset(out, 0, count * sizeof *out);
     if (coded->codes.bits == 0)
         return 0;
-    return coded->ops->add_codes(&coded->call, &coded->codes, first, count, out);
+    return coded->call.ops->add_codes(&coded->call, &coded->codes, first, count, out);
 }
 
 struct decoding {
@@ -83,5 +83,5 @@ terse_status tsi_coded_decode(const struct tsi_coded *coded, float *out, terse_f
     while (first + TSI_CHUNK < count && !decode_range(coded, first, TSI_CHUNK, NULL))
         first += TSI_CHUNK;
     return tsi_fail(fault, TERSE_BAD_FRAME, coded->offset + codes->at + first * codes->bits / 8,
-                    "%s", coded->ops->bad_code);
+                    "%s", coded->call.ops->bad_code);
 }
