@@ -36,7 +36,8 @@ struct tsi_run {
 struct tsi_entries {
     struct tsi_index_reader reader;
     const uint8_t *values;
-    size_t done; /* entries decoded, of a plain piece: it has no reader */
+    const float *soon; /* NULL, or where decoded elements are prefetched */
+    size_t done;       /* entries decoded, of a plain piece: it has no reader */
 };
 
 /* A section of one code per element, all of one width: any range of it can be decoded alone. */
