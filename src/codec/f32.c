@@ -1,7 +1,7 @@
 /* f32: every element exactly, the dense baseline; and the plain pieces of all codecs. Section:
  * docs/wire-format.md, "f32". */
+#include "codec/codes.h"
 #include "codec/run.h"
-#include "codec/section.h"
 
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
@@ -28,7 +28,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
                                struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open(call, 8 * sizeof(float), section, len, out, fault);
+    return tsi_codes_open(call, 0, 8 * sizeof(float), section, len, out, fault);
 }
 
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,

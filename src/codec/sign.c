@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
-#include "codec/section.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
 enum { ZERO }; /* options */
@@ -176,13 +176,13 @@ static terse_status scaled_encode(const struct tsi_call *call, const float *in, 
 static terse_status sign_open(const struct tsi_call *call, const uint8_t *section, size_t len,
                               struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open(call, 1, section, len, out, fault);
+    return tsi_codes_open(call, 0, 1, section, len, out, fault);
 }
 
 static terse_status scaled_open(const struct tsi_call *call, const uint8_t *section, size_t len,
                                 struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open_scaled(call, 1, section, len, out, fault);
+    return tsi_codes_open(call, 1, 1, section, len, out, fault);
 }
 
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
