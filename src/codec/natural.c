@@ -34,13 +34,14 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const terse_status status = tsi_within(tsi_prescanned_max(call, in), LIMIT);
+    const uint32_t most = (uint32_t)tsi_prescanned(call, TSI_MAX, in);
+    const terse_status status = tsi_within(most, LIMIT);
     if (status != TERSE_OK)
         return status;
     const struct tsi_grid grid = {
         .call = call,
         .bits = BITS,
-        .stream = tsi_stream_own(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
+        .stream = tsi_stream(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
         .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section);
     *len = section_bound(call->option, call->piece, 0);

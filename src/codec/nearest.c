@@ -51,7 +51,7 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const uint32_t most = tsi_prescanned_max(call, in);
+    const uint32_t most = (uint32_t)tsi_prescanned(call, TSI_MAX, in);
     if (most >= TSK_INFINITY_BITS)
         return TERSE_NOT_FINITE;
     tsi_store_u32(section, most);

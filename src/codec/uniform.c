@@ -74,10 +74,10 @@ static terse_status norm_of(const struct tsi_call *call, const float *in, float 
 {
     double value;
     if (call->option[NORM] == NORM_TWO) {
-        value = sqrt(tsi_prescanned_squares(call, in));
+        value = sqrt(tsi_prescanned(call, TSI_SQUARES, in));
     } else {
         uint8_t bits[sizeof(float)];
-        tsi_store_u32(bits, tsi_prescanned_max(call, in));
+        tsi_store_u32(bits, (uint32_t)tsi_prescanned(call, TSI_MAX, in));
         value = (double)tsi_load_f32(bits);
     }
     if (!isfinite(value))
@@ -113,7 +113,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
             .levels = levels_of(bits),
             .scale = (float)(levels_of(bits) / (double)norm),
             .unit = unit,
-            .stream = tsi_stream_own(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
+            .stream = tsi_stream(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
             .quantize = quantize};
         tsi_codes_encode(&grid, in, take, section + CODES_AT);
         *len += tsi_packed_len(call->piece->count, bits);

@@ -215,7 +215,7 @@ static void a_prescanned_sum_has_the_bits_of_the_sum(void **unused)
             tsi_prescan_magnitudes(&call, in, at, LARGE - at < TSI_CHUNK ? LARGE - at : TSI_CHUNK),
             1);
     call.prescanned = 1;
-    assert_true(tsi_prescanned_magnitudes(&call, in) == sum);
+    assert_true(tsi_prescanned(&call, TSI_MAGNITUDES, in) == sum);
     assert_int_equal(tsi_prescan_magnitudes(&call, in, 2048, 100), 0); /* not of whole chunks */
     pair_free(&pair);
 }
