@@ -234,26 +234,28 @@ static void collect(void *context, size_t part)
             keep_largest(list, 1, choice->least, choice->k);
             list->threshold = list->last + 1; /* later elements lose ties */
         }
+        const uint32_t threshold = list->threshold;
         size_t kept = list->count;
         size_t passed = list->passed;
         uint32_t most = list->most;
-        const size_t listed =
-            kept + call->kernel->collect_f32(choice->in + list->at, tile, list->threshold,
-                                             (uint32_t)list->at, list->index + kept,
-                                             list->value + kept);
+        int not_finite = 0;
+        const size_t listed = kept + call->kernel->collect_f32(
+                                         choice->in + list->at, tile, threshold, (uint32_t)list->at,
+                                         list->index + kept, list->value + kept);
         for (size_t i = kept; i < listed; i++) {
             const float value = list->value[i];
             const uint32_t score = score_of(call, &passed, list->index[i], value);
-            list->not_finite |= bits_of(value) >= TSK_INFINITY_BITS;
+            not_finite |= bits_of(value) >= TSK_INFINITY_BITS;
             most = score > most ? score : most;
             list->index[kept] = list->index[i];
             list->value[kept] = value;
             list->score[kept] = score;
-            kept += score >= list->threshold;
+            kept += score >= threshold;
         }
         list->count = kept;
         list->passed = passed;
         list->most = most;
+        list->not_finite |= not_finite;
     }
 }
 
