@@ -18,31 +18,26 @@ static const terse_option options[] = {
      .high = 1e9},
 };
 
-/* A block is one run, or two when it wraps around the end. */
-struct block {
-    size_t start;
-    size_t ahead;   /* elements from `start` on */
-    size_t wrapped; /* elements from 0 on */
-};
-
 static size_t block_count(const double *option, const struct tsi_piece *piece)
 {
     const size_t count = (size_t)((double)piece->count / option[RATIO]);
     return count > 0 ? count : 1;
 }
 
-/* start = floor(u * n) for a shared 64-bit draw u in [0, 1). */
-static struct block block_of(const struct tsi_call *call)
+/* A block is one run, or two when it wraps around the end: from start = floor(u * n) on, for a
+ * shared 64-bit draw u in [0, 1), and from 0 on. */
+static uint32_t support(const struct tsi_call *call, struct tsi_run out[2])
 {
-    const struct tsk_stream stream =
-        tsi_stream_shared(call->key, TSI_RANDOM_BLOCK, call->piece->tensor);
+    const struct tsk_stream stream = tsi_stream(call->key, TSI_RANDOM_BLOCK, call->piece->tensor);
     const uint64_t n = call->piece->count;
     const size_t count = block_count(call->option, call->piece);
     uint32_t random[2];
     call->kernel->random_u32(&stream, 0, 2, random);
-    const size_t start = (size_t)((random[0] * n + (random[1] * n >> 32)) >> 32);
-    const size_t ahead = count < n - start ? count : (size_t)(n - start);
-    return (struct block){start, ahead, count - ahead};
+    const uint64_t start = (random[0] * n + (random[1] * n >> 32)) >> 32;
+    const uint64_t ahead = count < n - start ? count : n - start;
+    out[0] = (struct tsi_run){call->piece->offset + start, ahead};
+    out[1] = (struct tsi_run){call->piece->offset, count - ahead};
+    return ahead < count ? 2 : 1;
 }
 
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
@@ -60,39 +55,36 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const struct block block = block_of(call);
-    const size_t ahead_len = block.ahead * sizeof *in;
-    float *const ahead = take ? take + block.start : NULL;
-    terse_status status = tsi_run_copy(call, in + block.start, ahead, block.ahead, section);
-    if (status != TERSE_OK)
-        return status;
-    status = tsi_run_copy(call, in, take, block.wrapped, section + ahead_len);
-    if (status != TERSE_OK && take)
-        memcpy(ahead, section, ahead_len);
-    *len = ahead_len + block.wrapped * sizeof *in;
+    struct tsi_run run[2];
+    const uint32_t runs = support(call, run);
+    terse_status status = TERSE_OK;
+    *len = 0;
+    for (uint32_t i = 0; i < runs && status == TERSE_OK; i++) {
+        const size_t at = (size_t)(run[i].first - call->piece->offset);
+        status = tsi_run_copy(call, in + at, take ? take + at : NULL, (size_t)run[i].count,
+                              section + *len);
+        if (status == TERSE_OK)
+            *len += (size_t)run[i].count * sizeof *in;
+    }
+    if (status != TERSE_OK && take) /* what was taken before goes back */
+        memcpy(take + (run[0].first - call->piece->offset), section, *len);
     return status;
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    const struct block block = block_of(call);
-    const size_t ahead_len = block.ahead * sizeof *out;
-    *used = ahead_len + block.wrapped * sizeof *out;
+    struct tsi_run run[2];
+    const uint32_t runs = support(call, run);
+    size_t at = 0;
+    *used = section_bound(call->option, call->piece, 0);
     terse_status status = tsi_section_len(len, *used, fault);
-    if (status == TERSE_OK)
-        status = tsi_run_add(call, section, 0, block.ahead, out + block.start, fault);
-    if (status == TERSE_OK)
-        status = tsi_run_add(call, section, ahead_len, block.wrapped, out, fault);
+    for (uint32_t i = 0; i < runs && status == TERSE_OK; i++) {
+        status = tsi_run_add(call, section, at, (size_t)run[i].count,
+                             out + (run[i].first - call->piece->offset), fault);
+        at += (size_t)run[i].count * sizeof *out;
+    }
     return status;
-}
-
-static uint32_t support(const struct tsi_call *call, struct tsi_run out[2])
-{
-    const struct block block = block_of(call);
-    out[0] = (struct tsi_run){call->piece->offset + block.start, block.ahead};
-    out[1] = (struct tsi_run){call->piece->offset, block.wrapped};
-    return block.wrapped > 0 ? 2 : 1;
 }
 
 const struct terse_codec_ops tsi_codec_block = {

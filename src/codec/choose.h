@@ -1,9 +1,4 @@
-/* Selects exactly the k elements of a piece with the largest scores, ties to the lowest index, in
- * one read pass. A list collects every element whose score reaches a threshold. When the list is
- * full, counting finds its k largest, the others are dropped, and the k-th score becomes the new
- * threshold. The initial threshold is guessed from a sample, so that the list rarely fills up; if
- * the guess was too high, the pass is repeated from zero. The result does not depend on guesses,
- * threads or kernels. */
+/* Selects exactly the k elements of a piece with the largest scores, ties to the lowest index. */
 #ifndef TSI_CHOOSE_H
 #define TSI_CHOOSE_H
 

@@ -23,14 +23,15 @@ static terse_status allocate(terse_codec *codec)
 {
     size_t scratch = 0;
     size_t states = 0;
-    codec->state_at = calloc(codec->piece_count + 1, sizeof *codec->state_at);
-    if (!codec->state_at)
+    codec->state_at = calloc((size_t)codec->piece_count + 1, sizeof *codec->state_at);
+    codec->prescanned = calloc((size_t)codec->piece_count + 1, sizeof *codec->prescanned);
+    if (!codec->state_at || !codec->prescanned)
         return TERSE_NO_MEMORY;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
         const struct tsi_piece *const piece = &codec->piece[i];
-        if (piece->count == 0)
+        const struct terse_codec_ops *const ops = tsi_codec_ops(codec, codec->ops->passes - 1, i);
+        if (!ops)
             continue;
-        const struct terse_codec_ops *const ops = piece->plain ? &tsi_codec_f32 : codec->ops;
         const size_t needed =
             ops->scratch_len ? ops->scratch_len(codec->option, piece, codec->threads) : 0;
         scratch = needed > scratch ? needed : scratch;
@@ -55,9 +56,8 @@ terse_status tsi_codec_enable_prescan(terse_codec *codec)
     size_t len = 0;
     if (!codec->ops->prescan)
         return TERSE_OK;
-    codec->prescan_at = calloc(codec->piece_count + 1, sizeof *codec->prescan_at);
-    codec->prescanned = calloc(codec->piece_count + 1, sizeof *codec->prescanned);
-    if (!codec->prescan_at || !codec->prescanned)
+    codec->prescan_at = calloc((size_t)codec->piece_count + 1, sizeof *codec->prescan_at);
+    if (!codec->prescan_at)
         return TERSE_NO_MEMORY;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
         codec->prescan_at[i] = len;

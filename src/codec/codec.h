@@ -1,7 +1,8 @@
 /* The internal interface of a codec: one ops table, all listed in registry.c.
  *
  * A slot processes one piece (a tensor or a part of one) of the flat buffer; walk.c calls it for
- * each piece and concatenates the payload sections. */
+ * each piece and concatenates the payload sections. A codec needs what it is, section_bound, encode
+ * and one way to decode: the codes, or decode_add. All other slots may be NULL. */
 #ifndef TSI_CODEC_H
 #define TSI_CODEC_H
 
@@ -15,8 +16,7 @@
 #include "kernels/kernels.h"
 #include "layout/layout.h"
 
-/* Scores that stand in for magnitudes (terse_codec_set_scores), the part that lies in this piece.
- */
+/* Scores that stand in for magnitudes (terse_codec_set_scores), of any elements. */
 struct tsi_scores {
     const uint64_t *index; /* in the flat buffer, ascending */
     const float *score;
@@ -37,7 +37,8 @@ struct tsi_run {
 struct tsi_entries {
     struct tsi_index_reader reader;
     const uint8_t *values;
-    size_t done; /* entries decoded, of a plain piece: it has no reader */
+    const float *soon; /* NULL, or where decoded elements are prefetched */
+    size_t done;       /* entries decoded, of a plain piece: it has no reader */
 };
 
 /* A section of one code per element, all of one width: any range of it can be decoded alone. */
@@ -69,8 +70,9 @@ struct tsi_bit_rule {
 
 /* The arguments that every slot gets. */
 struct tsi_call {
-    const double *option;          /* values in the order of ops->options */
-    const struct tsi_piece *piece; /* never empty: walk.c skips empty pieces */
+    const struct terse_codec_ops *ops; /* NULL: the payload of this pass has no such section */
+    const double *option;              /* values in the order of ops->options */
+    const struct tsi_piece *piece;     /* never empty: walk.c skips empty pieces */
     const struct tsk_table *kernel;
     const terse_rng_key *key;
     uint32_t pass;
@@ -85,37 +87,49 @@ struct tsi_call {
 };
 
 struct terse_codec_ops {
+    /* ---- what it is ---- */
+
     uint8_t wire_id;  /* 1..127 built in, 128..191 contributed, 192..255 private */
     const char *name; /* its name in a spec */
     const char *summary;
     uint32_t traits; /* TERSE_CODEC_*, each proved by tests/conform */
-    uint32_t passes;
+    uint32_t passes; /* of an exchange; each has a payload of its own */
     const terse_option *options;
     size_t option_count;
+
+    /* The largest magnitude that can be encoded; NULL: any that is finite. */
+    double (*limit)(const double *option);
+
+    /* ---- sizes in bytes ---- */
 
     /* The largest length of a section of this piece; its length if TERSE_CODEC_FIXED_LEN. */
     size_t (*section_bound)(const double *option, const struct tsi_piece *piece, uint32_t pass);
 
-    /* Bytes of scratch, of state and of prescan state; NULL: none. */
+    /* Of call->scratch, call->state and call->prescan_state; NULL: none. */
     size_t (*scratch_len)(const double *option, const struct tsi_piece *piece, unsigned threads);
     size_t (*state_len)(const double *option, const struct tsi_piece *piece);
     size_t (*prescan_len)(const double *option, const struct tsi_piece *piece);
+
+    /* ---- encoding ---- */
+
+    /* Encodes the piece at `in` into at most section_bound bytes and writes their number to *len.
+     * `take` is NULL, or `in` without its const: then the decoded values are subtracted from it. On
+     * failure `take` is unchanged. */
+    terse_status (*encode)(const struct tsi_call *call, const float *in, float *take,
+                           uint8_t *section, size_t *len);
 
     /* Reads elements first .. first+count-1 of the piece at `in` while they are in the cache, in
      * ascending runs, before `encode` gets the same piece. It saves `encode` a pass over memory and
      * never changes the payload. Returns 0 to stop the prescan of this piece. NULL: no prescan. */
     int (*prescan)(const struct tsi_call *call, const float *in, size_t first, size_t count);
 
-    /* Encodes the piece at `in`. `take` is NULL, or `in` without its const: then the decoded
-     * values are subtracted from it. On failure `take` is unchanged. */
-    terse_status (*encode)(const struct tsi_call *call, const float *in, float *take,
-                           uint8_t *section, size_t *len);
+    /* ---- decoding; sections are untrusted, and fault offsets count from `section` ---- */
 
     /* For codecs whose sections are codes of one width behind a small header, else NULL:
      * `open_codes` reads at most `len` bytes and checks all but the codes; `add_codes` adds
      * elements first .. first+count-1 to those at `out`, `first` is a multiple of 8. It returns 1
      * if a code is invalid (then `out` is unspecified), else 0, and `bad_code` says what is wrong.
-     * Fault offsets count from `section`. */
+     */
     terse_status (*open_codes)(const struct tsi_call *call, const uint8_t *section, size_t len,
                                struct tsi_codes *out, terse_fault *fault);
     uint32_t (*add_codes)(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
@@ -140,10 +154,10 @@ struct terse_codec_ops {
      * two runs of the flat buffer, in the order in which a section holds them, and returns how
      * many. NULL for others. */
     uint32_t (*support)(const struct tsi_call *call, struct tsi_run out[2]);
-
-    /* The largest magnitude that can be encoded; NULL: any that is finite. */
-    double (*limit)(const double *option);
 };
+
+/* Plain pieces of all codecs: f32 as a selection of every element. */
+extern const struct terse_codec_ops tsi_codec_plain;
 
 extern const struct terse_codec_ops tsi_codec_f32;
 extern const struct terse_codec_ops tsi_codec_f16;

@@ -1,36 +1,77 @@
-/* Sections of one code per element, all of one width. They are opened once, and decoded as a whole
- * or range by range. */
+#include "codec/codes.h"
+
 #include <stdatomic.h>
 
 #include "base/parallel.h"
 #include "codec/object.h"
-#include "codec/section.h"
 
-terse_status tsi_codes_open(const struct tsi_call *call, unsigned bits, const uint8_t *section,
-                            size_t len, struct tsi_codes *out, terse_fault *fault)
+#define TILE ((size_t)1024) /* elements: their floats and codes stay in the first-level cache */
+
+terse_status tsi_codes_open(const struct tsi_call *call, int scaled, unsigned bits,
+                            const uint8_t *section, size_t len, struct tsi_codes *out,
+                            terse_fault *fault)
 {
     const size_t count = call->piece->count;
-    *out = (struct tsi_codes){
-        .section = section, .len = tsi_packed_len(count, bits), .bits = bits, .scale = 1};
-    const terse_status status = tsi_section_len(len, out->len, fault);
-    return status == TERSE_OK ? tsi_section_padding(section, 0, (uint64_t)count * bits, fault)
-                              : status;
-}
-
-terse_status tsi_codes_open_scaled(const struct tsi_call *call, unsigned bits,
-                                   const uint8_t *section, size_t len, struct tsi_codes *out,
-                                   terse_fault *fault)
-{
-    const size_t count = call->piece->count;
-    const size_t at = sizeof(float);
-    *out = (struct tsi_codes){
-        .section = section, .len = at + tsi_packed_len(count, bits), .at = at, .bits = bits};
+    const size_t at = scaled ? sizeof(float) : 0;
+    *out = (struct tsi_codes){.section = section,
+                              .len = at + tsi_packed_len(count, bits),
+                              .at = at,
+                              .bits = bits,
+                              .scale = 1};
     terse_status status = tsi_section_len(len, out->len, fault);
-    if (status == TERSE_OK)
+    if (status == TERSE_OK && scaled)
         status = tsi_section_scale(section, 0, &out->scale, fault);
     return status == TERSE_OK ? tsi_section_padding(section, at, (uint64_t)count * bits, fault)
                               : status;
 }
+
+/* ---- grids ---- */
+
+struct encoding {
+    const struct tsi_grid *grid;
+    const float *in;
+    float *take; /* the residual; NULL: nothing is taken */
+    uint8_t *packed;
+};
+
+static void encode_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct encoding *const to = context;
+    const struct tsi_grid *const grid = to->grid;
+    const struct tsi_call *const call = grid->call;
+    (void)chunk;
+    for (size_t at = first; at < first + count; at += TILE) {
+        const size_t left = first + count - at;
+        const size_t tile = left < TILE ? left : TILE;
+        uint16_t codes[TILE];
+        grid->quantize(grid, to->in + at, to->take ? to->take + at : NULL, tile,
+                       call->piece->first + at, codes);
+        call->kernel->pack_codes(codes, tile, grid->bits, to->packed + at * grid->bits / 8);
+    }
+}
+
+void tsi_codes_encode(const struct tsi_grid *grid, const float *in, float *take, uint8_t *packed)
+{
+    struct encoding to = {.grid = grid, .in = in, .take = take, .packed = packed};
+    tsi_each_chunk(grid->call->threads, grid->call->piece->count, encode_chunk, &to);
+}
+
+uint32_t tsi_codes_add(const struct tsi_call *call, const struct tsi_codes *codes, tsi_add_fn *add,
+                       uint32_t levels, float factor, size_t first, size_t count, float *out)
+{
+    const uint8_t *const packed = codes->section + codes->at;
+    uint32_t bad = 0;
+    for (size_t at = 0; at < count; at += TILE) {
+        const size_t tile = count - at < TILE ? count - at : TILE;
+        uint16_t unpacked[TILE];
+        call->kernel->unpack_codes(packed + (first + at) * codes->bits / 8, tile, codes->bits,
+                                   unpacked);
+        bad |= add(out + at, unpacked, tile, levels, codes->bits - 1, factor);
+    }
+    return bad;
+}
+
+/* ---- opened sections ---- */
 
 uint32_t tsi_coded_add(const struct tsi_coded *coded, size_t first, size_t count, float *out)
 {
@@ -38,7 +79,7 @@ uint32_t tsi_coded_add(const struct tsi_coded *coded, size_t first, size_t count
         memset(out, 0, count * sizeof *out);
     if (coded->codes.bits == 0)
         return 0;
-    return coded->ops->add_codes(&coded->call, &coded->codes, first, count, out);
+    return coded->call.ops->add_codes(&coded->call, &coded->codes, first, count, out);
 }
 
 struct decoding {
@@ -83,5 +124,5 @@ terse_status tsi_coded_decode(const struct tsi_coded *coded, float *out, terse_f
     while (first + TSI_CHUNK < count && !decode_range(coded, first, TSI_CHUNK, NULL))
         first += TSI_CHUNK;
     return tsi_fail(fault, TERSE_BAD_FRAME, coded->offset + codes->at + first * codes->bits / 8,
-                    "%s", coded->ops->bad_code);
+                    "%s", coded->call.ops->bad_code);
 }

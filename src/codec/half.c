@@ -1,7 +1,7 @@
 /* f16 and bf16: every element in two bytes, rounded to nearest even. They differ in two kernels and
  * in the smallest magnitude that rounds to infinity. Section: docs/wire-format.md, "f16, bf16". */
 #include "base/parallel.h"
-#include "codec/section.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
 #define BF16_LIMIT 0x7f7f8000u /* half an ulp above the largest bf16 rounds to infinity */
@@ -87,7 +87,7 @@ static terse_status encode(struct half_job job, const float *in, float *take, ui
 static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
                                struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open(call, 16, section, len, out, fault);
+    return tsi_codes_open(call, 0, 16, section, len, out, fault);
 }
 
 static uint32_t f16_add_codes(const struct tsi_call *call, const struct tsi_codes *codes,

@@ -4,31 +4,30 @@
 
 #define MAX_WIDTH 31u
 
-static uint64_t stream_bits(uint64_t n, size_t k, unsigned width)
-{
-    return (uint64_t)k * width + k + ((n - 1) >> width);
-}
-
+/* The shortest of all widths: k lower parts of `width` bits, and the upper parts in unary. */
 struct tsi_index_shape tsi_index_shape(uint64_t n, size_t k)
 {
+    uint64_t bits = k + (n - 1);
     unsigned width = 0;
-    for (unsigned w = 1; w <= MAX_WIDTH; w++)
-        if (stream_bits(n, k, w) < stream_bits(n, k, width))
+    for (unsigned w = 1; w <= MAX_WIDTH; w++) {
+        const uint64_t wider = (uint64_t)k * w + k + ((n - 1) >> w);
+        if (wider < bits) {
+            bits = wider;
             width = w;
+        }
+    }
     return (struct tsi_index_shape){
         .n = n,
         .k = k,
         .width = width,
         .high_bits = k + ((n - 1) >> width),
-        .len = (size_t)((stream_bits(n, k, width) + 7) / 8),
+        .len = (size_t)((bits + 7) / 8),
     };
 }
 
-/* ---- writing ---- */
-
-/* Sets bit (index >> width) + i for every i, a word at a time. */
-static void write_high(const struct tsi_index_shape *shape, const uint32_t *index, uint8_t *out)
+void tsi_index_write(const struct tsi_index_shape *shape, const uint32_t *index, uint8_t *out)
 {
+    /* The upper part: sets bit (index >> width) + i for every i, a word at a time. */
     const size_t len = (size_t)((shape->high_bits + 7) / 8);
     uint64_t word = 0;
     uint64_t at = 0; /* number of the word */
@@ -44,11 +43,8 @@ static void write_high(const struct tsi_index_shape *shape, const uint32_t *inde
     }
     const size_t left = len - 8 * (size_t)at;
     memcpy(out + 8 * at, &word, left < 8 ? left : 8);
-}
 
-/* Continues in the middle of the byte where the upper part ends. */
-static void write_low(const struct tsi_index_shape *shape, const uint32_t *index, uint8_t *out)
-{
+    /* The lower part continues in the middle of the byte where the upper part ends. */
     const uint32_t mask = (1u << shape->width) - 1;
     unsigned held = (unsigned)(shape->high_bits % 8);
     out += shape->high_bits / 8;
@@ -67,12 +63,6 @@ static void write_low(const struct tsi_index_shape *shape, const uint32_t *index
         *out++ = (uint8_t)pending;
         pending >>= 8;
     }
-}
-
-void tsi_index_write(const struct tsi_index_shape *shape, const uint32_t *index, uint8_t *out)
-{
-    write_high(shape, index, out);
-    write_low(shape, index, out);
 }
 
 /* ---- reading ---- */
@@ -108,6 +98,8 @@ terse_status tsi_index_open(const struct tsi_index_shape *shape, const uint8_t *
                                         .last = -1};
     if (status != TERSE_OK)
         return status;
+    if (shape->width > 0 && 8 * (uint64_t)shape->len >= shape->high_bits + 64)
+        reader->safe = (size_t)((8 * (uint64_t)shape->len - 64 - shape->high_bits) / shape->width);
     size_t ones = 0;
     for (size_t at = 0; 8 * (uint64_t)at < shape->high_bits; at += 8)
         ones += (size_t)__builtin_popcountll(high_word(reader, at));
@@ -160,22 +152,13 @@ terse_status tsi_index_joined(const struct tsi_index_reader *reader, size_t part
     return TERSE_OK;
 }
 
-/* Entries whose lower part can be loaded as eight bytes without passing the stream's end. */
-static size_t safe_entries(const struct tsi_index_shape *shape)
-{
-    const uint64_t bits = 8 * (uint64_t)shape->len;
-    if (shape->width == 0 || bits < shape->high_bits + 64)
-        return 0;
-    return (size_t)((bits - 64 - shape->high_bits) / shape->width);
-}
-
 terse_status tsi_index_next(struct tsi_index_reader *reader, size_t count, const float *soon,
                             uint32_t *index, terse_fault *fault)
 {
     const struct tsi_index_shape shape = reader->shape;
     const uint8_t *const stream = reader->stream;
     const uint64_t mask = (UINT64_C(1) << shape.width) - 1;
-    const size_t safe = safe_entries(&shape);
+    const size_t safe = reader->safe;
     const size_t start = reader->done;
     uint64_t word = reader->word;
     uint64_t low_bit = shape.high_bits + (uint64_t)start * shape.width;

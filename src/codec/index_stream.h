@@ -30,6 +30,7 @@ struct tsi_index_reader {
     struct tsi_index_shape shape;
     const uint8_t *stream;
     const uint8_t *end; /* end of the stream: nothing is read from here on */
+    size_t safe;        /* entries whose lower part is eight bytes or more before that end */
     uint64_t word;      /* remaining ones of the current 64 bits of the unary part */
     size_t word_at;     /* byte offset of that word */
     size_t done;        /* number of the next index */

@@ -1,7 +1,7 @@
 /* log: the nearest point of scale * {0, +-2^-k, ..., +-1/2, +-1}, ties toward zero; the scale is
  * the tensor's largest magnitude, which is therefore exact. This is Q_g of Quantized Adam (Chen,
  * Shen, Huang, Liu, ACM TIST 2021). Section: docs/wire-format.md, "log". */
-#include "codec/coded.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
 enum { K };
@@ -16,61 +16,31 @@ static const terse_option options[] = {
      .high = TSK_MAX_LOG_LEVELS - 1},
 };
 
-static unsigned mag_bits(const double *option)
+/* The bits of a code: its sign, and k + 2 magnitudes. */
+static unsigned code_bits(const double *option)
 {
-    unsigned bits = 1;
-    while (1u << bits < (unsigned)option[K] + 2)
+    unsigned bits = 2;
+    while (1u << (bits - 1) < (unsigned)option[K] + 2)
         bits++;
     return bits;
 }
 
-/* The midpoints of neighbours, rounded down: |x| > midpoint holds exactly when |x| > rounded. */
-static void midpoints(float scale, unsigned levels, float *thresholds)
+static void quantize(const struct tsi_grid *grid, const float *in, float *take, size_t count,
+                     uint64_t first, uint16_t *codes)
 {
-    for (unsigned j = 0; j < levels; j++) {
-        const double upper = ldexp(scale, (int)j + 1 - (int)levels);
-        const double middle = j == 0 ? upper / 2 : upper * 0.75;
-        const float rounded = (float)middle;
-        thresholds[j] = (double)rounded > middle ? nextafterf(rounded, 0) : rounded;
-    }
-}
-
-static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
-                     uint16_t *codes)
-{
+    const struct tsk_table *const kernel = grid->call->kernel;
     (void)first;
-    grid->call->kernel->log_codes_f32(in, count, grid->thresholds, grid->levels, grid->bits - 1,
-                                      codes);
-}
-
-static void take_codes(const struct tsi_grid *grid, float *residual, size_t count, uint16_t *codes)
-{
-    grid->call->kernel->log_take_f32(residual, count, grid->thresholds, grid->levels,
-                                     grid->bits - 1, grid->scale, codes);
-}
-
-static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
-                    float sign)
-{
-    return grid->call->kernel->log_add_f32(out, codes, count, grid->levels, grid->bits - 1,
-                                           sign * grid->scale);
-}
-
-static struct tsi_grid grid_of(const struct tsi_call *call, float scale)
-{
-    return (struct tsi_grid){.call = call,
-                             .bits = mag_bits(call->option) + 1,
-                             .levels = (uint32_t)call->option[K] + 1,
-                             .scale = scale,
-                             .codes = codes_of,
-                             .take = take_codes,
-                             .add = add};
+    if (take)
+        kernel->log_take_f32(take, count, grid->thresholds, grid->levels, grid->bits - 1,
+                             grid->scale, codes);
+    else
+        kernel->log_codes_f32(in, count, grid->thresholds, grid->levels, grid->bits - 1, codes);
 }
 
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
     (void)pass;
-    return sizeof(float) + tsi_packed_len(piece->count, mag_bits(option) + 1);
+    return sizeof(float) + tsi_packed_len(piece->count, code_bits(option));
 }
 
 static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
@@ -83,14 +53,26 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const uint32_t most = tsi_prescanned_max(call, in);
+    const uint32_t most = (uint32_t)tsi_prescanned(call, TSI_MAX, in);
+    const unsigned levels = (unsigned)call->option[K] + 1;
     float thresholds[TSK_MAX_LOG_LEVELS];
     if (most >= TSK_INFINITY_BITS)
         return TERSE_NOT_FINITE;
     tsi_store_u32(section, most);
-    struct tsi_grid grid = grid_of(call, tsi_load_f32(section));
-    midpoints(grid.scale, grid.levels, thresholds);
-    grid.thresholds = thresholds;
+    const float scale = tsi_load_f32(section);
+    /* The midpoints of neighbours, rounded down: |x| > midpoint exactly when |x| > rounded. */
+    for (unsigned j = 0; j < levels; j++) {
+        const double upper = ldexp(scale, (int)j + 1 - (int)levels);
+        const double middle = j == 0 ? upper / 2 : upper * 0.75;
+        const float rounded = (float)middle;
+        thresholds[j] = (double)rounded > middle ? nextafterf(rounded, 0) : rounded;
+    }
+    const struct tsi_grid grid = {.call = call,
+                                  .bits = code_bits(call->option),
+                                  .levels = levels,
+                                  .scale = scale,
+                                  .thresholds = thresholds,
+                                  .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section + sizeof(float));
     *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
@@ -99,14 +81,14 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
                                struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open_scaled(call, mag_bits(call->option) + 1, section, len, out, fault);
+    return tsi_codes_open(call, 1, code_bits(call->option), section, len, out, fault);
 }
 
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
                           size_t count, float *out)
 {
-    const struct tsi_grid grid = grid_of(call, codes->scale);
-    return tsi_codes_add(&grid, codes, first, count, out);
+    return tsi_codes_add(call, codes, call->kernel->log_add_f32, (uint32_t)call->option[K] + 1,
+                         codes->scale, first, count, out);
 }
 
 const struct terse_codec_ops tsi_codec_log = {

@@ -207,8 +207,7 @@ static void add_product(const struct tsi_call *call, const struct factors *facto
 static void seed_q(const struct tsi_call *call, const struct factors *factors)
 {
     const terse_rng_key first = {.seed = call->key->seed};
-    const struct tsk_stream stream =
-        tsi_stream_shared(&first, TSI_RANDOM_LOW_RANK, call->piece->tensor);
+    const struct tsk_stream stream = tsi_stream(&first, TSI_RANDOM_LOW_RANK, call->piece->tensor);
     const size_t count = factors->rank * factors->shape.cols;
     for (size_t at = 0; at < count; at += TSK_RANDOM_GROUP) {
         const size_t group = count - at < TSK_RANDOM_GROUP ? count - at : TSK_RANDOM_GROUP;
@@ -282,8 +281,7 @@ static terse_status encode_p(const struct tsi_call *call, const struct factors *
     tsi_each_part(call->threads, BLOCKS, dot_block, &product);
     /* Q is finite: a non-finite product means a non-finite element or an overflow. */
     if (call->kernel->magnitude_max_f32(factors->p, count) >= TSK_INFINITY_BITS)
-        return tsi_check(call, in, TSK_INFINITY_BITS) == TERSE_OK ? TERSE_OUT_OF_RANGE
-                                                                  : TERSE_NOT_FINITE;
+        return tsi_check_finite(call, in) == TERSE_OK ? TERSE_OUT_OF_RANGE : TERSE_NOT_FINITE;
     memcpy(section, factors->p, count * sizeof(float));
     return TERSE_OK;
 }
@@ -306,8 +304,7 @@ static terse_status encode_q(const struct tsi_call *call, const struct factors *
     sum_rows(call, factors, in, factors->q);
     if (call->kernel->magnitude_max_f32(factors->q, count) >= TSK_INFINITY_BITS) {
         factors->state->seeded = 0;
-        return tsi_check(call, in, TSK_INFINITY_BITS) == TERSE_OK ? TERSE_OUT_OF_RANGE
-                                                                  : TERSE_NOT_FINITE;
+        return tsi_check_finite(call, in) == TERSE_OK ? TERSE_OUT_OF_RANGE : TERSE_NOT_FINITE;
     }
     memcpy(section, factors->q, count * sizeof(float));
     if (take)

@@ -1,34 +1,20 @@
 /* natural: sign and a power of two, rounded up or down at random so that the mean is unbiased
  * (natural compression; Horvath et al., MSML 2022). Section: docs/wire-format.md, "natural".
  */
-#include "codec/coded.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
-#define BITS 9u           /* sign and biased exponent */
-#define LARGEST 254u      /* biased exponent of the largest power of two */
-#define LIMIT 0x7f000000u /* from 2^127 on, the upper neighbour is not a float */
+#define BITS 9u             /* sign and biased exponent */
+#define TILE ((size_t)1024) /* elements whose codes stay in the first-level cache */
+#define LIMIT 0x7f000000u   /* from 2^127 on, the upper neighbour is not a float */
 
-static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
-                     uint16_t *codes)
+static void quantize(const struct tsi_grid *grid, const float *in, float *take, size_t count,
+                     uint64_t first, uint16_t *codes)
 {
-    (void)grid->call->kernel->natural_codes_f32(in, count, &grid->stream, first, codes);
-}
-
-static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
-                    float sign)
-{
-    return grid->call->kernel->natural_add_f32(out, codes, count, sign);
-}
-
-static struct tsi_grid grid_of(const struct tsi_call *call)
-{
-    return (struct tsi_grid){
-        .call = call,
-        .bits = BITS,
-        .levels = LARGEST,
-        .stream = tsi_stream_own(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
-        .codes = codes_of,
-        .add = add};
+    const struct tsk_table *const kernel = grid->call->kernel;
+    (void)kernel->natural_codes_f32(in, count, &grid->stream, first, codes);
+    if (take)
+        (void)kernel->natural_add_f32(take, codes, count, -1.0f);
 }
 
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
@@ -48,10 +34,15 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const terse_status status = tsi_within(tsi_prescanned_max(call, in), LIMIT);
+    const uint32_t most = (uint32_t)tsi_prescanned(call, TSI_MAX, in);
+    const terse_status status = tsi_within(most, LIMIT);
     if (status != TERSE_OK)
         return status;
-    const struct tsi_grid grid = grid_of(call);
+    const struct tsi_grid grid = {
+        .call = call,
+        .bits = BITS,
+        .stream = tsi_stream(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
+        .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section);
     *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
@@ -60,14 +51,20 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
                                struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open(call, BITS, section, len, out, fault);
+    return tsi_codes_open(call, 0, BITS, section, len, out, fault);
 }
 
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
                           size_t count, float *out)
 {
-    const struct tsi_grid grid = grid_of(call);
-    return tsi_codes_add(&grid, codes, first, count, out);
+    uint32_t bad = 0;
+    for (size_t at = 0; at < count; at += TILE) {
+        const size_t tile = count - at < TILE ? count - at : TILE;
+        uint16_t unpacked[TILE];
+        call->kernel->unpack_codes(codes->section + (first + at) * BITS / 8, tile, BITS, unpacked);
+        bad |= call->kernel->natural_add_f32(out + at, unpacked, tile, 1.0f);
+    }
+    return bad;
 }
 
 const struct terse_codec_ops tsi_codec_natural = {

@@ -1,7 +1,7 @@
 /* nearest: the nearest point of R * {-1, ..., -2^-k, 0, 2^-k, ..., 1}, ties toward zero. This is
  * Q_x, the weights of Quantized Adam (Chen, Shen, Huang, Liu, ACM TIST 2021). Section:
  * docs/wire-format.md, "nearest". */
-#include "codec/coded.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
 enum { K, RANGE };
@@ -25,31 +25,14 @@ static const terse_option options[] = {
      .high = 1e30},
 };
 
-static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
-                     uint16_t *codes)
+static void quantize(const struct tsi_grid *grid, const float *in, float *take, size_t count,
+                     uint64_t first, uint16_t *codes)
 {
+    const struct tsk_table *const kernel = grid->call->kernel;
     (void)first;
-    grid->call->kernel->nearest_codes_f32(in, count, grid->scale, grid->levels, grid->bits - 1,
-                                          codes);
-}
-
-static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
-                    float sign)
-{
-    return grid->call->kernel->level_add_f32(out, codes, count, grid->levels, grid->bits - 1,
-                                             sign * grid->unit);
-}
-
-static struct tsi_grid grid_of(const struct tsi_call *call, float range)
-{
-    const uint32_t levels = 1u << (unsigned)call->option[K];
-    return (struct tsi_grid){.call = call,
-                             .bits = (unsigned)call->option[K] + 2,
-                             .levels = levels,
-                             .scale = range > 0 ? (float)(levels / (double)range) : 0,
-                             .unit = (float)((double)range / levels),
-                             .codes = codes_of,
-                             .add = add};
+    kernel->nearest_codes_f32(in, count, grid->scale, grid->levels, grid->bits - 1, codes);
+    if (take)
+        (void)kernel->level_add_f32(take, codes, count, grid->levels, grid->bits - 1, -grid->unit);
 }
 
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
@@ -68,7 +51,7 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const uint32_t most = tsi_prescanned_max(call, in);
+    const uint32_t most = (uint32_t)tsi_prescanned(call, TSI_MAX, in);
     if (most >= TSK_INFINITY_BITS)
         return TERSE_NOT_FINITE;
     tsi_store_u32(section, most);
@@ -76,7 +59,13 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     if (range < SMALLEST_RANGE)
         range = 0;
     tsi_store_f32(section, range);
-    const struct tsi_grid grid = grid_of(call, range);
+    const uint32_t levels = 1u << (unsigned)call->option[K];
+    const struct tsi_grid grid = {.call = call,
+                                  .bits = (unsigned)call->option[K] + 2,
+                                  .levels = levels,
+                                  .scale = range > 0 ? (float)(levels / (double)range) : 0,
+                                  .unit = (float)((double)range / levels),
+                                  .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section + sizeof(float));
     *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
@@ -85,14 +74,15 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 static terse_status open_codes(const struct tsi_call *call, const uint8_t *section, size_t len,
                                struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open_scaled(call, (unsigned)call->option[K] + 2, section, len, out, fault);
+    return tsi_codes_open(call, 1, (unsigned)call->option[K] + 2, section, len, out, fault);
 }
 
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
                           size_t count, float *out)
 {
-    const struct tsi_grid grid = grid_of(call, codes->scale);
-    return tsi_codes_add(&grid, codes, first, count, out);
+    const uint32_t levels = 1u << (unsigned)call->option[K];
+    return tsi_codes_add(call, codes, call->kernel->level_add_f32, levels,
+                         (float)((double)codes->scale / levels), first, count, out);
 }
 
 const struct terse_codec_ops tsi_codec_nearest = {

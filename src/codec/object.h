@@ -5,7 +5,7 @@
 
 #include "codec/codec.h"
 
-/* The progress of a prescan over one piece. */
+/* The progress of a prescan over one piece; all 0 where there is none. */
 struct tsi_prescanned {
     const float *in; /* the flat buffer that was prescanned */
     size_t count;    /* elements of the piece prescanned so far */
@@ -51,6 +51,16 @@ TERSE_CHECK terse_status tsi_codec_read(const char *spec, terse_codec_about *out
 void tsi_codec_save(terse_codec *codec);
 void tsi_codec_roll_back(terse_codec *codec);
 
+/* The ops of a piece, or NULL if the payload of this pass has no section of it: an empty piece
+ * never has one, a plain one only in the last pass. */
+const struct terse_codec_ops *tsi_codec_ops(const terse_codec *codec, uint32_t pass,
+                                            uint32_t number);
+
+/* Makes the arguments of the slots for a piece; the slots are those of call.ops. */
+struct tsi_call tsi_codec_call(const terse_codec *codec, const terse_rng_key *key, uint32_t pass,
+                               uint32_t number);
+
+/* The largest length of the sections of some pieces. */
 size_t tsi_codec_bound(const terse_codec *codec, uint32_t pass, struct tsi_pieces pieces);
 
 /* Allocates the prescan state. Without it tsi_codec_prescan does nothing. */
@@ -63,25 +73,20 @@ void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float
                        uint64_t first, uint64_t count);
 
 /* terse_codec_encode(_take) and terse_codec_decode_add for some pieces. `in` and `out` are the
- * whole flat buffer; `take` is NULL or `in` without its const. */
+ * whole flat buffer; `take` is NULL or `in` without its const. fresh 1: decoding overwrites the
+ * pieces of `out` instead of adding to them. */
 TERSE_CHECK terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const float *in, float *take, void *payload, size_t cap,
                                           size_t *len);
-TERSE_CHECK terse_status tsi_codec_decode_add(terse_codec *codec, uint32_t pass,
-                                              const terse_rng_key *key, struct tsi_pieces pieces,
-                                              const void *payload, size_t len, float *out,
-                                              terse_fault *fault);
-/* The same, but overwrites the pieces of `out` instead of adding. */
 TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
-                                          const void *payload, size_t len, float *out,
+                                          const void *payload, size_t len, int fresh, float *out,
                                           terse_fault *fault);
 
 /* A section of codes whose header has been checked, for as long as its payload lies there. It is
  * not to be copied: the call points to the key beside it. */
 struct tsi_coded {
-    const struct terse_codec_ops *ops;
     struct tsi_call call;
     terse_rng_key key;
     struct tsi_codes codes;
@@ -89,11 +94,8 @@ struct tsi_coded {
     int fresh;     /* 1: decoding overwrites instead of adding */
 };
 
-/* 1: the sections of this codec's pieces can be opened as codes, and decoded range by range. */
-int tsi_codec_is_coded(const terse_codec *codec);
-
-/* Opens the sections of some pieces, for pass 0 of a codec that is coded. It refuses what decoding
- * refuses, but for invalid codes. */
+/* Opens the sections of some pieces, for pass 0 of a codec with the slot `open_codes`: they can
+ * then be decoded range by range. It refuses what decoding refuses, but for invalid codes. */
 TERSE_CHECK terse_status tsi_codec_open(terse_codec *codec, const terse_rng_key *key,
                                         struct tsi_pieces pieces, const void *payload, size_t len,
                                         int fresh, struct tsi_coded *out, terse_fault *fault);
@@ -105,24 +107,6 @@ uint32_t tsi_coded_add(const struct tsi_coded *coded, size_t first, size_t count
 /* Decodes all of it to the piece at `out`; NULL: only checks the codes. */
 TERSE_CHECK terse_status tsi_coded_decode(const struct tsi_coded *coded, float *out,
                                           terse_fault *fault);
-
-/* Makes the arguments of the slots for a piece. */
-TERSE_CHECK terse_status tsi_codec_call(terse_codec *codec, const terse_rng_key *key,
-                                        uint32_t piece, struct tsi_call *out);
-
-/* For codecs with the slot `next`: the largest number of entries in a section; opening a section;
- * its next entries, none after the last. A plain piece has an entry for every element. */
-size_t tsi_codec_entries(const terse_codec *codec, uint32_t piece);
-TERSE_CHECK terse_status tsi_entries_open(const terse_codec *codec, const struct tsi_call *call,
-                                          const uint8_t *section, size_t len, size_t *used,
-                                          struct tsi_entries *out, terse_fault *fault);
-TERSE_CHECK terse_status tsi_entries_next(const terse_codec *codec, const struct tsi_call *call,
-                                          struct tsi_entries *entries, struct tsi_batch *batch,
-                                          terse_fault *fault);
-
-/* Codecs with the slot `support`, and plain pieces: the runs of a piece. */
-uint32_t tsi_codec_support(terse_codec *codec, const terse_rng_key *key, uint32_t piece,
-                           struct tsi_run out[2]);
 
 /* The largest magnitude that this codec can encode. */
 double tsi_codec_limit(const terse_codec *codec);

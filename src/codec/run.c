@@ -18,12 +18,6 @@ size_t tsi_run_scratch(size_t count)
     return tsi_chunk_total(count) * sizeof(uint32_t);
 }
 
-static void clear(float *out, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        out[i] = TSI_NOTHING;
-}
-
 /* Copies a chunk tile by tile. While a tile is in the cache, finds its largest magnitude bits and
  * clears it. */
 static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
@@ -38,7 +32,8 @@ static void copy_chunk(void *context, size_t chunk, size_t first, size_t count)
         most = here > most ? here : most;
         memcpy(run->copy + at * sizeof(float), run->in + at, tile * sizeof(float));
         if (run->out)
-            clear(run->out + at, tile);
+            for (size_t i = at; i < at + tile; i++)
+                run->out[i] = TSI_NOTHING;
     }
     maxima[chunk] = most;
 }

@@ -44,12 +44,4 @@ static inline terse_status tsi_section_padding(const uint8_t *section, size_t at
     return TERSE_OK;
 }
 
-/* open_codes of sections without a header, and of those that begin with an f32 scale. (codes.c) */
-TERSE_CHECK terse_status tsi_codes_open(const struct tsi_call *call, unsigned bits,
-                                        const uint8_t *section, size_t len, struct tsi_codes *out,
-                                        terse_fault *fault);
-TERSE_CHECK terse_status tsi_codes_open_scaled(const struct tsi_call *call, unsigned bits,
-                                               const uint8_t *section, size_t len,
-                                               struct tsi_codes *out, terse_fault *fault);
-
 #endif

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/parallel.h"
-#include "codec/section.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
 enum { ZERO }; /* options */
@@ -32,23 +32,18 @@ struct sign_job {
     float scale;
 };
 
-static size_t bits_len(const struct tsi_piece *piece)
-{
-    return (piece->count + 7) / 8;
-}
-
 static size_t sign_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
     (void)option;
     (void)pass;
-    return bits_len(piece);
+    return tsi_packed_len(piece->count, 1);
 }
 
 static size_t scaled_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
     (void)option;
     (void)pass;
-    return sizeof(float) + bits_len(piece);
+    return sizeof(float) + tsi_packed_len(piece->count, 1);
 }
 
 static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
@@ -60,40 +55,32 @@ static size_t scratch_len(const double *option, const struct tsi_piece *piece, u
 
 /* ---- encode ---- */
 
-/* Gives every exact zero of a tile a random sign. `first` is the tile's first element, counted in
- * the tensor. */
-static void toss(const struct tsi_call *call, uint64_t first, const uint8_t *zero, size_t len,
-                 uint8_t *bits)
-{
-    static const uint8_t none[TILE_BYTES];
-    uint32_t coins[TSI_TILE / COINS_PER_WORD];
-    if (memcmp(zero, none, len) == 0)
-        return;
-    const struct tsk_stream stream =
-        tsi_stream_own(call->key, TSI_RANDOM_COIN, call->piece->tensor);
-    call->kernel->random_u32(&stream, first / COINS_PER_WORD, TSI_TILE / COINS_PER_WORD, coins);
-    const uint8_t *const coin = (const uint8_t *)coins;
-    for (size_t i = 0; i < len; i++)
-        bits[i] |= zero[i] & coin[i];
-}
-
+/* Writes the bits of a chunk tile by tile; with zero=coin an exact zero gets a random sign. */
 static void encode_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
+    static const uint8_t none[TILE_BYTES];
     const struct sign_job *const job = context;
     const struct tsi_call *const call = job->call;
     const int coin = call->option[ZERO] == ZERO_COIN;
+    const struct tsk_stream stream = tsi_stream(call->key, TSI_RANDOM_COIN, call->piece->tensor);
     uint32_t *const maxima = call->scratch;
     uint32_t most = 0;
     const size_t end = job->base + first + count;
     for (size_t at = job->base + first; at < end; at += TSI_TILE) {
         const size_t left = end - at;
         const size_t tile = left < TSI_TILE ? left : TSI_TILE;
+        const size_t len = (tile + 7) / 8;
         uint8_t *const bits = job->bits + at / 8;
         uint8_t zero[TILE_BYTES];
         const uint32_t here = call->kernel->sign_f32(job->in + at, tile, bits, coin ? zero : NULL);
         most = here > most ? here : most;
-        if (coin)
-            toss(call, call->piece->first + at, zero, (tile + 7) / 8, bits);
+        if (coin && memcmp(zero, none, len) != 0) {
+            uint32_t coins[TSI_TILE / COINS_PER_WORD];
+            call->kernel->random_u32(&stream, (call->piece->first + at) / COINS_PER_WORD,
+                                     TSI_TILE / COINS_PER_WORD, coins);
+            for (size_t i = 0; i < len; i++)
+                bits[i] |= zero[i] & ((const uint8_t *)coins)[i];
+        }
         if (job->out)
             call->kernel->sign_add_f32(job->out + at, bits, tile, -job->scale);
     }
@@ -119,7 +106,7 @@ struct sign_prescan_state {
 static size_t sign_prescan_len(const double *option, const struct tsi_piece *piece)
 {
     (void)option;
-    return sizeof(struct sign_prescan_state) + bits_len(piece);
+    return sizeof(struct sign_prescan_state) + tsi_packed_len(piece->count, 1);
 }
 
 static int sign_prescan(const struct tsi_call *call, const float *in, size_t first, size_t count)
@@ -140,23 +127,23 @@ static terse_status sign_encode(const struct tsi_call *call, const float *in, fl
                                 uint8_t *section, size_t *len)
 {
     struct sign_job job = {.call = call, .in = in, .out = take, .bits = section, .scale = 1.0f};
-    terse_status status = take ? tsi_check(call, in, TSK_INFINITY_BITS) : TERSE_OK;
+    terse_status status = take ? tsi_check_finite(call, in) : TERSE_OK;
     if (call->prescanned && !take) {
         const struct sign_prescan_state *const prescan_state = call->prescan_state;
-        memcpy(section, prescan_state->bits, bits_len(call->piece));
+        memcpy(section, prescan_state->bits, tsi_packed_len(call->piece->count, 1));
         status = prescan_state->status;
     } else if (status == TERSE_OK) {
         status = encode_bits(&job, call->piece->count);
     }
     if (status == TERSE_OK)
-        *len = bits_len(call->piece);
+        *len = tsi_packed_len(call->piece->count, 1);
     return status;
 }
 
 static terse_status scaled_encode(const struct tsi_call *call, const float *in, float *take,
                                   uint8_t *section, size_t *len)
 {
-    const double sum = tsi_prescanned_magnitudes(call, in);
+    const double sum = tsi_prescanned(call, TSI_MAGNITUDES, in);
     if (!isfinite(sum))
         return TERSE_NOT_FINITE;
     struct sign_job job = {.call = call,
@@ -167,7 +154,7 @@ static terse_status scaled_encode(const struct tsi_call *call, const float *in, 
     const terse_status status = encode_bits(&job, call->piece->count);
     tsi_store_f32(section, job.scale);
     if (status == TERSE_OK)
-        *len = sizeof(float) + bits_len(call->piece);
+        *len = sizeof(float) + tsi_packed_len(call->piece->count, 1);
     return status;
 }
 
@@ -176,13 +163,13 @@ static terse_status scaled_encode(const struct tsi_call *call, const float *in, 
 static terse_status sign_open(const struct tsi_call *call, const uint8_t *section, size_t len,
                               struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open(call, 1, section, len, out, fault);
+    return tsi_codes_open(call, 0, 1, section, len, out, fault);
 }
 
 static terse_status scaled_open(const struct tsi_call *call, const uint8_t *section, size_t len,
                                 struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open_scaled(call, 1, section, len, out, fault);
+    return tsi_codes_open(call, 1, 1, section, len, out, fault);
 }
 
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,

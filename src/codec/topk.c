@@ -33,81 +33,58 @@ static const terse_option options[] = {
      .high = VALUES_F16},
 };
 
-/* A parallel decode: several readers of one index stream, each for a part of the entries. */
+/* What a section of a piece consists of. */
+struct section {
+    size_t k;
+    struct tsi_index_shape index;
+    size_t value_len; /* of one value; the values follow the index stream */
+    size_t len;       /* of the whole */
+};
+
+/* k is floor(keep * n), with a tolerance: 0.29 * 100 is below 29 in binary. */
+static struct section section_of(const double *option, const struct tsi_piece *piece)
+{
+    const size_t kept = (size_t)(option[KEEP] * (double)piece->count + 0x1p-20);
+    const size_t k = kept > piece->count ? piece->count : kept > 0 ? kept : 1;
+    struct section section = {.k = k,
+                              .index = tsi_index_shape(piece->count, k),
+                              .value_len = option[VALUES] == VALUES_F16 ? 2 : sizeof(float)};
+    section.len = section.index.len + k * section.value_len;
+    return section;
+}
+
+/* A parallel decode: several readers of one section, each for a part of the entries. */
 struct decoding {
     const struct tsi_call *call;
-    const uint8_t *values;
     float *out;
     struct tsi_index_reader reader[MAX_PARTS];
+    const uint8_t *values;
     terse_status status[MAX_PARTS];
     terse_fault fault[MAX_PARTS];
 };
 
-/* floor(keep * n), with a tolerance: 0.29 * 100 is below 29 in binary. */
-static size_t k_of(const double *option, const struct tsi_piece *piece)
-{
-    const size_t k = (size_t)(option[KEEP] * (double)piece->count + 0x1p-20);
-    if (k > piece->count)
-        return piece->count;
-    return k > 0 ? k : 1;
-}
-
-static size_t value_len(const double *option)
-{
-    return option[VALUES] == VALUES_F16 ? 2 : sizeof(float);
-}
-
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
 {
-    const size_t k = k_of(option, piece);
-    const struct tsi_index_shape shape = tsi_index_shape(piece->count, k);
     (void)pass;
-    return shape.len + k * value_len(option);
+    return section_of(option, piece).len;
 }
 
 static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
 {
-    const size_t choosing = tsi_choose_scratch(piece->count, k_of(option, piece), threads);
+    const size_t choosing = tsi_choose_scratch(piece->count, section_of(option, piece).k, threads);
     return choosing > sizeof(struct decoding) ? choosing : sizeof(struct decoding);
 }
 
 static size_t prescan_len(const double *option, const struct tsi_piece *piece)
 {
-    return tsi_choose_prescan_len(piece->count, k_of(option, piece));
+    return tsi_choose_prescan_len(piece->count, section_of(option, piece).k);
 }
 
 /* ---- encode ---- */
 
 static int prescan(const struct tsi_call *call, const float *in, size_t first, size_t count)
 {
-    return tsi_choose_prescan(call, in, k_of(call->option, call->piece), first, count);
-}
-
-/* Replaces the chosen values by their rounding errors. */
-static void store_rounding_errors(const struct tsi_call *call, const struct tsi_chosen *chosen,
-                                  size_t k, const uint8_t *halves)
-{
-    (void)call->kernel->f16_add_f32(chosen->value, halves, k, -1.0f);
-    for (size_t i = 0; i < k; i++)
-        if (chosen->value[i] == 0)
-            chosen->value[i] = TSI_NOTHING;
-}
-
-/* Writes the values, and replaces them in chosen->value by their residual: 0 for f32. */
-static terse_status write_values(const struct tsi_call *call, const struct tsi_chosen *chosen,
-                                 size_t k, uint8_t *out)
-{
-    if (call->option[VALUES] == VALUES_F16) {
-        const uint32_t most = call->kernel->f16_from_f32(chosen->value, k, out);
-        const terse_status status = tsi_within(most, TSI_F16_LIMIT);
-        if (status == TERSE_OK)
-            store_rounding_errors(call, chosen, k, out);
-        return status;
-    }
-    memcpy(out, chosen->value, k * sizeof(float));
-    for (size_t i = 0; i < k; i++)
-        chosen->value[i] = TSI_NOTHING;
-    return TERSE_OK;
+    return tsi_choose_prescan(call, in, section_of(call->option, call->piece).k, first, count);
 }
 
 /* Writes the residual of the chosen elements to `out`. */
@@ -131,34 +108,36 @@ static void scatter_chunk(void *context, size_t chunk, size_t first, size_t coun
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
                            uint8_t *section, size_t *len)
 {
-    const size_t k = k_of(call->option, call->piece);
-    const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
+    const struct section of = section_of(call->option, call->piece);
+    uint8_t *const values = section + of.index.len;
     struct tsi_chosen chosen;
-    terse_status status = tsi_choose(call, in, k, &chosen);
-    if (status == TERSE_OK)
-        status = write_values(call, &chosen, k, section + shape.len);
+    terse_status status = tsi_choose(call, in, of.k, &chosen);
+    if (status == TERSE_OK && call->option[VALUES] == VALUES_F16)
+        status = tsi_within(call->kernel->f16_from_f32(chosen.value, of.k, values), TSI_F16_LIMIT);
     if (status != TERSE_OK)
         return status;
-    tsi_index_write(&shape, chosen.index, section);
+    tsi_index_write(&of.index, chosen.index, section);
+    *len = of.len;
+
+    /* The values, which become their residual: nothing, or the rounding errors. */
+    if (call->option[VALUES] == VALUES_F16) {
+        (void)call->kernel->f16_add_f32(chosen.value, values, of.k, -1.0f);
+        for (size_t i = 0; i < of.k; i++)
+            if (chosen.value[i] == 0)
+                chosen.value[i] = TSI_NOTHING;
+    } else {
+        memcpy(values, chosen.value, of.k * sizeof(float));
+        for (size_t i = 0; i < of.k; i++)
+            chosen.value[i] = TSI_NOTHING;
+    }
     if (take) {
         struct remainder remainder = {&chosen, take};
-        tsi_each_chunk(call->threads, k, scatter_chunk, &remainder);
+        tsi_each_chunk(call->threads, of.k, scatter_chunk, &remainder);
     }
-    *len = section_bound(call->option, call->piece, 0);
     return TERSE_OK;
 }
 
 /* ---- decode ---- */
-
-/* Reads `count` values from number `first` on. Returns 1 if one is not finite. */
-static uint32_t read_values(const struct tsi_call *call, const uint8_t *values, size_t first,
-                            size_t count, float *value)
-{
-    memset(value, 0, count * sizeof *value);
-    if (call->option[VALUES] == VALUES_F16)
-        return call->kernel->f16_add_f32(value, values + 2 * first, count, 1.0f);
-    return call->kernel->add_f32(value, values + sizeof(float) * first, count);
-}
 
 static void add_batch(const struct tsi_batch *batch, float *out)
 {
@@ -169,49 +148,55 @@ static void add_batch(const struct tsi_batch *batch, float *out)
 static terse_status open_section(const struct tsi_call *call, const uint8_t *section, size_t len,
                                  size_t *used, struct tsi_entries *out, terse_fault *fault)
 {
-    const size_t k = k_of(call->option, call->piece);
-    const struct tsi_index_shape shape = tsi_index_shape(call->piece->count, k);
-    *used = shape.len + k * value_len(call->option);
-    out->values = section + shape.len;
+    const struct section of = section_of(call->option, call->piece);
+    *used = of.len;
+    out->values = section + of.index.len;
+    out->soon = NULL;
     const terse_status status = tsi_section_len(len, *used, fault);
-    return status == TERSE_OK ? tsi_index_open(&shape, section, &out->reader, fault) : status;
+    return status == TERSE_OK ? tsi_index_open(&of.index, section, &out->reader, fault) : status;
 }
 
-/* Decodes the next entries, and prefetches their elements of `soon` unless that is NULL. */
-static terse_status next_batch(const struct tsi_call *call, struct tsi_index_reader *reader,
-                               const uint8_t *values, const float *soon, struct tsi_batch *batch,
-                               terse_fault *fault)
+static terse_status next(const struct tsi_call *call, struct tsi_entries *entries,
+                         struct tsi_batch *batch, terse_fault *fault)
 {
-    const size_t first = reader->done;
-    const size_t left = reader->done_end - first;
+    const int halves = call->option[VALUES] == VALUES_F16;
+    const size_t first = entries->reader.done;
+    const size_t left = entries->reader.done_end - first;
+    const size_t at = first * (halves ? 2 : sizeof(float));
     batch->count = left < TSI_BATCH ? left : TSI_BATCH;
-    if (read_values(call, values, first, batch->count, batch->value))
-        return tsi_fail(fault, TERSE_BAD_FRAME, reader->shape.len + first * value_len(call->option),
+    memset(batch->value, 0, batch->count * sizeof *batch->value);
+    const uint32_t bad =
+        halves ? call->kernel->f16_add_f32(batch->value, entries->values + at, batch->count, 1.0f)
+               : call->kernel->add_f32(batch->value, entries->values + at, batch->count);
+    if (bad)
+        return tsi_fail(fault, TERSE_BAD_FRAME, entries->reader.shape.len + at,
                         "a value is not finite");
-    return tsi_index_next(reader, batch->count, soon, batch->index, fault);
+    return tsi_index_next(&entries->reader, batch->count, entries->soon, batch->index, fault);
 }
 
 static void decode_part(void *context, size_t part)
 {
     struct decoding *const decoding = context;
-    struct tsi_index_reader *const reader = &decoding->reader[part];
+    struct tsi_entries entries = {
+        .reader = decoding->reader[part], .values = decoding->values, .soon = decoding->out};
+    const struct tsi_index_reader *const reader = &entries.reader;
     struct tsi_batch batch[2] = {{.count = 0}, {.count = 0}};
     terse_status status = TERSE_OK;
     for (size_t current = 0; reader->done < reader->done_end && status == TERSE_OK; current ^= 1) {
-        status = next_batch(decoding->call, reader, decoding->values, decoding->out,
-                            &batch[current], &decoding->fault[part]);
+        status = next(decoding->call, &entries, &batch[current], &decoding->fault[part]);
         add_batch(&batch[current ^ 1], decoding->out);
         batch[current ^ 1].count = 0;
     }
     for (size_t i = 0; i < 2 && status == TERSE_OK; i++)
         add_batch(&batch[i], decoding->out);
+    decoding->reader[part] = entries.reader;
     decoding->status[part] = status;
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    const size_t k = k_of(call->option, call->piece);
+    const size_t k = section_of(call->option, call->piece).k;
     const size_t parts = k < TSI_CHUNK ? 1 : call->threads < MAX_PARTS ? call->threads : MAX_PARTS;
     struct decoding *const decoding = call->scratch;
     struct tsi_entries whole;
@@ -233,17 +218,9 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     return tsi_index_joined(decoding->reader, parts, fault);
 }
 
-/* ---- entry by entry ---- */
-
 static size_t entries_of(const double *option, const struct tsi_piece *piece)
 {
-    return k_of(option, piece);
-}
-
-static terse_status next(const struct tsi_call *call, struct tsi_entries *entries,
-                         struct tsi_batch *batch, terse_fault *fault)
-{
-    return next_batch(call, &entries->reader, entries->values, NULL, batch, fault);
+    return section_of(option, piece).k;
 }
 
 static double limit(const double *option)

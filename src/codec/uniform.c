@@ -2,7 +2,7 @@
  * that the mean is unbiased. QSGD (Alistarh et al., NIPS 2017), TernGrad with bits=2,norm=inf (Wen
  * et al., NIPS 2017), and the quantizer of DQ-SGD (Yan et al., MASS 2021), which chooses the bits
  * itself: so every section has its own. Section: docs/wire-format.md, "uniform". */
-#include "codec/coded.h"
+#include "codec/codes.h"
 #include "codec/statistics.h"
 
 enum { BITS, NORM };
@@ -28,38 +28,27 @@ static const terse_option options[] = {
      .high = NORM_TWO},
 };
 
-static void codes_of(const struct tsi_grid *grid, const float *in, size_t count, uint64_t first,
-                     uint16_t *codes)
+static void quantize(const struct tsi_grid *grid, const float *in, float *take, size_t count,
+                     uint64_t first, uint16_t *codes)
 {
-    grid->call->kernel->random_codes_f32(in, count, grid->scale, grid->levels, grid->bits - 1,
-                                         &grid->stream, first, codes);
+    const struct tsk_table *const kernel = grid->call->kernel;
+    kernel->random_codes_f32(in, count, grid->scale, grid->levels, grid->bits - 1, &grid->stream,
+                             first, codes);
+    if (take)
+        (void)kernel->level_add_f32(take, codes, count, grid->levels, grid->bits - 1, -grid->unit);
 }
 
-static uint32_t add(const struct tsi_grid *grid, float *out, const uint16_t *codes, size_t count,
-                    float sign)
+static uint32_t levels_of(unsigned bits)
 {
-    return grid->call->kernel->level_add_f32(out, codes, count, grid->levels, grid->bits - 1,
-                                             sign * grid->unit);
+    return (1u << (bits - 1)) - 1;
 }
 
-static struct tsi_grid grid_of(const struct tsi_call *call, unsigned bits, float norm)
+/* The distance of neighbours; infinite if the largest level overflows a float although the norm
+ * does not. */
+static float unit_of(unsigned bits, float norm)
 {
-    const uint32_t levels = (1u << (bits - 1)) - 1;
-    return (struct tsi_grid){
-        .call = call,
-        .bits = bits,
-        .levels = levels,
-        .scale = (float)(levels / (double)norm),
-        .unit = (float)((double)norm / levels),
-        .stream = tsi_stream_own(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
-        .codes = codes_of,
-        .add = add};
-}
-
-/* The largest level can overflow a float although the norm does not. */
-static int overflows(const struct tsi_grid *grid)
-{
-    return !isfinite((float)grid->levels * grid->unit);
+    const float unit = (float)((double)norm / levels_of(bits));
+    return isfinite((float)levels_of(bits) * unit) ? unit : INFINITY;
 }
 
 static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
@@ -85,10 +74,10 @@ static terse_status norm_of(const struct tsi_call *call, const float *in, float 
 {
     double value;
     if (call->option[NORM] == NORM_TWO) {
-        value = sqrt(tsi_prescanned_squares(call, in));
+        value = sqrt(tsi_prescanned(call, TSI_SQUARES, in));
     } else {
         uint8_t bits[sizeof(float)];
-        tsi_store_u32(bits, tsi_prescanned_max(call, in));
+        tsi_store_u32(bits, (uint32_t)tsi_prescanned(call, TSI_MAX, in));
         value = (double)tsi_load_f32(bits);
     }
     if (!isfinite(value))
@@ -111,13 +100,21 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
         return status;
     if (call->rule && norm > 0)
         bits = call->rule->choose(call->rule->context, call, in, norm);
-    const struct tsi_grid grid = grid_of(call, bits, norm);
-    if (norm > 0 && overflows(&grid))
+    const float unit = unit_of(bits, norm);
+    if (!isfinite(unit))
         return TERSE_OUT_OF_RANGE;
     section[0] = (uint8_t)bits;
     tsi_store_f32(section + 1, norm);
     *len = CODES_AT;
     if (norm > 0) {
+        const struct tsi_grid grid = {
+            .call = call,
+            .bits = bits,
+            .levels = levels_of(bits),
+            .scale = (float)(levels_of(bits) / (double)norm),
+            .unit = unit,
+            .stream = tsi_stream(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
+            .quantize = quantize};
         tsi_codes_encode(&grid, in, take, section + CODES_AT);
         *len += tsi_packed_len(call->piece->count, bits);
     }
@@ -139,8 +136,7 @@ static terse_status open_codes(const struct tsi_call *call, const uint8_t *secti
         return tsi_fail(fault, TERSE_BAD_FRAME, 0, "%u bits, not 2..16", bits);
     if (out->scale == 0)
         return TERSE_OK;
-    const struct tsi_grid grid = grid_of(call, bits, out->scale);
-    if (overflows(&grid))
+    if (!isfinite(unit_of(bits, out->scale)))
         return tsi_fail(fault, TERSE_BAD_FRAME, 1, "the largest level is not finite");
     out->bits = bits;
     out->len += tsi_packed_len(call->piece->count, bits);
@@ -152,8 +148,8 @@ static terse_status open_codes(const struct tsi_call *call, const uint8_t *secti
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
                           size_t count, float *out)
 {
-    const struct tsi_grid grid = grid_of(call, codes->bits, codes->scale);
-    return tsi_codes_add(&grid, codes, first, count, out);
+    return tsi_codes_add(call, codes, call->kernel->level_add_f32, levels_of(codes->bits),
+                         unit_of(codes->bits, codes->scale), first, count, out);
 }
 
 const struct terse_codec_ops tsi_codec_uniform = {

@@ -108,8 +108,8 @@ static void add_dense(struct tsi_bucket *bucket)
         const terse_rng_key key = tsi_worker_key(bucket, r);
         const struct tsi_source *const source = &gather->merge.source[r];
         const terse_status status =
-            tsi_codec_decode_add(bucket->codec, 0, &key, bucket->owned[r], source->payload,
-                                 source->len, in->dense, &fault);
+            tsi_codec_decode(bucket->codec, 0, &key, bucket->owned[r], source->payload, source->len,
+                             0, in->dense, &fault);
         (void)tsi_bucket_fail(bucket, status, (int32_t)r, &fault);
     }
     if (in->kernel->magnitude_max_f32(sum, (size_t)bucket->count) >= TSK_INFINITY_BITS)

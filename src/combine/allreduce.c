@@ -69,8 +69,10 @@ static uint32_t payload_runs(struct tsi_bucket *bucket, struct tsi_run *run)
         run[0] = (struct tsi_run){bucket->first, bucket->count};
         return 1;
     }
-    for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++)
-        runs += tsi_codec_support(bucket->codec, &bucket->in->key, i, run + runs);
+    for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++) {
+        const struct tsi_call call = tsi_codec_call(bucket->codec, &bucket->in->key, 0, i);
+        runs += call.ops ? call.ops->support(&call, run + runs) : 0;
+    }
     return runs;
 }
 
@@ -174,7 +176,8 @@ static void receive_payload(struct tsi_bucket *bucket)
         return;
     }
     for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++) {
-        const uint32_t runs = tsi_codec_support(bucket->codec, &in->key, i, run);
+        const struct tsi_call call = tsi_codec_call(bucket->codec, &in->key, 0, i);
+        const uint32_t runs = call.ops ? call.ops->support(&call, run) : 0;
         for (uint32_t j = 0; j < runs; at += run[j++].count)
             tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
                                                                     .first = run[j].first,
@@ -185,9 +188,9 @@ static void receive_payload(struct tsi_bucket *bucket)
     if (bucket->codec->ops->support)
         return;
     const int last = bucket->pass + 1 == in->about.passes;
-    const terse_status status = (last ? tsi_codec_decode : tsi_codec_decode_add)(
-        bucket->codec, bucket->pass, &in->key, bucket->owned[in->rank], all->payload,
-        bucket->payload_len, in->dense, &fault);
+    const terse_status status =
+        tsi_codec_decode(bucket->codec, bucket->pass, &in->key, bucket->owned[in->rank],
+                         all->payload, bucket->payload_len, last, in->dense, &fault);
     (void)tsi_bucket_fail(bucket, status, -1, &fault);
     if (last)
         tsi_aggregate_add(&bucket->aggregate,

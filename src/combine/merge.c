@@ -27,7 +27,8 @@ struct tsi_merge_scratch {
 static size_t most_entries(const terse_codec *codec, uint32_t piece, uint32_t workers)
 {
     const size_t count = codec->piece[piece].count;
-    const size_t each = tsi_codec_entries(codec, piece);
+    const struct terse_codec_ops *const ops = tsi_codec_ops(codec, 0, piece);
+    const size_t each = ops ? ops->entries(codec->option, &codec->piece[piece]) : 0;
     return each > count / workers ? count : each * workers;
 }
 
@@ -88,7 +89,7 @@ static terse_status add_source(struct tsi_merge_scratch *scratch, const struct m
         if (i < batch->count || source->over)
             return TERSE_OK;
         const terse_status status =
-            tsi_entries_next(to->codec, call, &source->entries, &source->batch, to->fault);
+            call->ops->next(call, &source->entries, &source->batch, to->fault);
         if (status != TERSE_OK)
             return status;
         source->next = 0;
@@ -126,8 +127,8 @@ static terse_status open_sources(struct merging *to, const struct tsi_call *call
         size_t used = 0;
         decoding->next = decoding->batch.count = 0;
         decoding->over = 0;
-        status = tsi_entries_open(to->codec, call, source->payload + decoding->at,
-                                  source->len - decoding->at, &used, &decoding->entries, to->fault);
+        status = call->ops->open(call, source->payload + decoding->at, source->len - decoding->at,
+                                 &used, &decoding->entries, to->fault);
         if (status != TERSE_OK && to->fault)
             to->fault->offset += decoding->at;
         decoding->at += used;
@@ -140,11 +141,9 @@ static terse_status merge_piece(struct merging *to, uint32_t piece, size_t *coun
 {
     struct tsi_merge *const merge = to->merge;
     const uint64_t elements = to->codec->piece[piece].count;
-    struct tsi_call call;
+    const struct tsi_call call = tsi_codec_call(to->codec, to->key, 0, piece);
     int bad = 0;
-    terse_status status = tsi_codec_call(to->codec, to->key, piece, &call);
-    if (status == TERSE_OK && elements > 0)
-        status = open_sources(to, &call);
+    terse_status status = call.ops ? open_sources(to, &call) : TERSE_OK;
     for (uint64_t at = 0; at < elements && status == TERSE_OK; at += WINDOW) {
         for (uint32_t r = 0; r < to->workers && status == TERSE_OK; r++) {
             status = add_source(merge->scratch, to, &call, &merge->scratch->decoding[r],

@@ -159,11 +159,11 @@ static void open_codes(struct tsi_bucket *bucket, terse_codec *codec, const stru
         !tsi_open_part(bucket, codec, part, messages, &payload, &len))
         return;
     uint64_t from = tsi_now();
-    if (tsi_codec_is_coded(codec))
+    if (codec->ops->open_codes)
         status = tsi_codec_open(codec, &part->key, pieces, payload, len, fresh, sections, &fault);
     else
-        status = (fresh ? tsi_codec_decode : tsi_codec_decode_add)(
-            codec, 0, &part->key, pieces, payload, len, bucket->in->dense, &fault);
+        status = tsi_codec_decode(codec, 0, &part->key, pieces, payload, len, fresh,
+                                  bucket->in->dense, &fault);
     tsi_clock(bucket->in, stage, &from);
     (void)tsi_bucket_fail(bucket, status, (int32_t)part->route.sender, &fault);
 }
@@ -228,7 +228,7 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, ui
     const struct tsi_piece *const piece = &bucket->codec->piece[number];
     const size_t slice = TSI_CHUNK * bucket->codec->threads;
     const size_t mine = bucket->owned[in->rank].count;
-    const int coded = tsi_codec_is_coded(bucket->codec);
+    const int coded = bucket->codec->ops->open_codes != NULL;
     struct reduction reduction = {.in = in,
                                   .section = coded ? sharded->sent + i : NULL,
                                   .stride = mine,
@@ -292,7 +292,7 @@ static void add_spans(struct tsi_bucket *bucket)
 {
     const struct tsi_sharded *const sharded = bucket->private;
     const terse_codec *const codec = bucket->back_codec;
-    const int coded = tsi_codec_is_coded(codec);
+    const int coded = codec->ops->open_codes != NULL;
     for (uint32_t i = 0; coded && i < codec->piece_count; i++)
         tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_CODED,
                                                                 .first = codec->piece[i].offset,
@@ -321,7 +321,7 @@ static terse_status receive(struct tsi_bucket *bucket)
                         bucket->codec->piece, pieces);
         open_codes(bucket, bucket->back_codec, &part, &sharded->back, pieces, TERSE_STAGE_DECODE,
                    sections);
-        if (r != in->rank && !in->unchecked && tsi_codec_is_coded(bucket->back_codec))
+        if (r != in->rank && !in->unchecked && bucket->back_codec->ops->open_codes)
             check_codes(bucket, r, sections, pieces.count);
         if (bucket->status == TERSE_OK && pieces.count > 0)
             bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(sharded->back.recv_at[r]));

@@ -166,8 +166,8 @@ static terse_status send(struct tsi_bucket *bucket)
             tsi_codec_encode(bucket->codec, 0, &in->key, all, in->source, in->take, sparse->own,
                              SIZE_MAX, &bucket->payload_len);
         if (status == TERSE_OK)
-            status = tsi_codec_decode_add(bucket->codec, 0, &in->key, all, sparse->own,
-                                          bucket->payload_len, in->dense, &fault);
+            status = tsi_codec_decode(bucket->codec, 0, &in->key, all, sparse->own,
+                                      bucket->payload_len, 0, in->dense, &fault);
         (void)tsi_bucket_fail(bucket, status, (int32_t)in->rank, &fault);
     }
     bucket->payload = sparse->own;

@@ -88,8 +88,7 @@ static void decide(const uint8_t *const *ballot, uint32_t votes, size_t at, size
 static void toss(const struct tsi_bucket *bucket, const struct tsi_piece *piece,
                  const uint8_t *tied, uint8_t *bits)
 {
-    const struct tsk_stream stream =
-        tsi_stream_shared(&bucket->in->key, TSI_RANDOM_TIE, piece->tensor);
+    const struct tsk_stream stream = tsi_stream(&bucket->in->key, TSI_RANDOM_TIE, piece->tensor);
     const size_t len = (piece->count + 7) / 8;
     for (size_t at = 0; at < len; at += TSK_RANDOM_GROUP * sizeof(uint32_t)) {
         uint32_t coins[TSK_RANDOM_GROUP];

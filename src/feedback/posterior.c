@@ -136,18 +136,16 @@ static float value_at(struct place *place, uint64_t element)
 }
 
 /* Records one piece and returns the length of its section. */
-static size_t remember_piece(struct tsi_posterior *posterior, const struct tsi_bucket *bucket,
-                             const struct tsi_call *call, struct place *place,
-                             const uint8_t *section)
+static size_t remember_piece(struct tsi_posterior *posterior, const struct tsi_call *call,
+                             struct place *place, const uint8_t *section)
 {
     struct tsi_entries entries;
     struct tsi_batch batch;
     size_t used = 0;
     /* This rank encoded the section itself, so it is well formed. */
-    if (tsi_entries_open(bucket->codec, call, section, SIZE_MAX, &used, &entries, NULL) != TERSE_OK)
+    if (call->ops->open(call, section, SIZE_MAX, &used, &entries, NULL) != TERSE_OK)
         return used;
-    while (!call->piece->plain &&
-           tsi_entries_next(bucket->codec, call, &entries, &batch, NULL) == TERSE_OK &&
+    while (!call->piece->plain && call->ops->next(call, &entries, &batch, NULL) == TERSE_OK &&
            batch.count > 0) {
         for (size_t i = 0; i < batch.count; i++) {
             const size_t at = posterior->count++;
@@ -168,10 +166,9 @@ void tsi_posterior_remember(struct tsi_posterior *posterior, struct tsi_bucket *
         struct place place = {&bucket->aggregate, 0, 0};
         const uint8_t *section = bucket->payload;
         for (uint32_t i = 0; i < bucket->codec->piece_count; i++) {
-            struct tsi_call call;
-            if (bucket->codec->piece[i].count > 0 &&
-                tsi_codec_call(bucket->codec, &bucket->in->key, i, &call) == TERSE_OK)
-                section += remember_piece(posterior, bucket, &call, &place, section);
+            const struct tsi_call call = tsi_codec_call(bucket->codec, &bucket->in->key, 0, i);
+            if (call.ops)
+                section += remember_piece(posterior, &call, &place, section);
         }
     }
     for (size_t i = 0; residual && i < posterior->count; i++)

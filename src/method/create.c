@@ -104,8 +104,7 @@ static terse_status quantize_weights(terse_method *method, struct tsi_bucket *bu
         tsi_codec_encode(bucket->back_codec, 0, &key, all, weights, NULL, payload, cap, &len);
     if (status == TERSE_OK) {
         memset(weights, 0, method->count * sizeof(float));
-        status =
-            tsi_codec_decode_add(bucket->back_codec, 0, &key, all, payload, len, weights, NULL);
+        status = tsi_codec_decode(bucket->back_codec, 0, &key, all, payload, len, 0, weights, NULL);
     }
     free(payload);
     return status;
@@ -116,7 +115,8 @@ static size_t most_entries(const terse_codec *codec)
 {
     size_t most = 0;
     for (uint32_t i = 0; i < codec->piece_count; i++)
-        most += codec->piece[i].plain ? 0 : tsi_codec_entries(codec, i);
+        if (codec->piece[i].count > 0 && !codec->piece[i].plain)
+            most += codec->ops->entries(codec->option, &codec->piece[i]);
     return most;
 }
 
