@@ -146,6 +146,9 @@ static terse_status failed(terse_group *group, terse_status status, int32_t rank
 terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault)
 {
     const uint32_t me = group->rank;
+    terse_status status = tsi_group_usable(group, NULL, fault);
+    if (status)
+        return status;
     for (uint32_t r = 0; r < group->workers; r++)
         if ((group->send_len[r] && !group->send_at[r]) ||
             (group->recv_len[r] && !group->recv_at[r]))
@@ -168,7 +171,7 @@ terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault 
                                        group->recv_len};
     const uint32_t slot = group->free_slots[group->free_count - 1];
     int32_t rank = -1;
-    const terse_status status = group->ops.post(group->context, slot, &alltoallv, &rank);
+    status = group->ops.post(group->context, slot, &alltoallv, &rank);
     if (status)
         return failed(group, status, rank, fault);
     struct request_slot *const request = &group->slots[slot];
@@ -228,12 +231,10 @@ terse_status terse_group_wait(terse_group *group, terse_request request, terse_f
 terse_status terse_group_post_alltoallv(terse_group *group, const terse_alltoallv *alltoallv,
                                         terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_usable(group, NULL, fault);
-    if (status)
-        return status;
-    if (!out || !alltoallv || !alltoallv->send_at || !alltoallv->send_len || !alltoallv->recv_at ||
-        !alltoallv->recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "alltoallv: an array or out is NULL");
+    if (!group || !out || !alltoallv || !alltoallv->send_at || !alltoallv->send_len ||
+        !alltoallv->recv_at || !alltoallv->recv_len)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "alltoallv: the group, an array or out is NULL");
     const size_t workers = group->workers;
     memcpy(group->send_at, alltoallv->send_at, workers * sizeof *group->send_at);
     memcpy(group->send_len, alltoallv->send_len, workers * sizeof *group->send_len);
@@ -246,11 +247,9 @@ terse_status terse_group_post_allgatherv(terse_group *group, const void *send, s
                                          void *const *recv_at, const size_t *recv_len,
                                          terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_usable(group, NULL, fault);
-    if (status)
-        return status;
-    if (!out || !recv_at || !recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "allgatherv: an array or out is NULL");
+    if (!group || !out || !recv_at || !recv_len)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "allgatherv: the group, an array or out is NULL");
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = send;
         group->send_len[r] = send_len;
@@ -263,13 +262,10 @@ terse_status terse_group_post_allgatherv(terse_group *group, const void *send, s
 terse_status terse_group_post_broadcast(terse_group *group, uint32_t root, void *bytes, size_t len,
                                         terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_usable(group, NULL, fault);
-    if (status)
-        return status;
-    if (!out || root >= group->workers || (len && !bytes))
+    if (!group || !out || root >= group->workers || (len && !bytes))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "broadcast: root %u of %u workers, or the buffer or out is NULL",
-                        (unsigned)root, (unsigned)group->workers);
+                        "broadcast: no rank %u, or the group, the buffer or out is NULL",
+                        (unsigned)root);
     for (uint32_t r = 0; r < group->workers; r++) {
         const int sends = group->rank == root && r != root;
         const int receives = group->rank != root && r == root;
@@ -282,15 +278,10 @@ terse_status terse_group_post_broadcast(terse_group *group, uint32_t root, void 
 
 terse_status terse_group_post_barrier(terse_group *group, terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_usable(group, NULL, fault);
-    if (status)
-        return status;
-    if (!out || group->free_count == 0)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "barrier: out is NULL, or all %u requests are in flight",
-                        (unsigned)TERSE_MAX_REQUESTS);
-    /* The slot that tsi_group_post will use; each slot has bytes of its own. */
-    const uint32_t slot = group->free_slots[group->free_count - 1];
+    if (!group || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "barrier: the group or out is NULL");
+    /* The slot that tsi_group_post will use, if one is free; each slot has bytes of its own. */
+    const uint32_t slot = group->free_count > 0 ? group->free_slots[group->free_count - 1] : 0;
     uint8_t *const received = group->bytes + 1 + (size_t)slot * group->workers;
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = group->bytes;
