@@ -1,11 +1,13 @@
 /* Messages of a combine: parts that travel to and from every rank, and the lengths that travel
  * before them where they vary. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/fault.h"
 #include "combine/combine.h"
 #include "group/group.h"
+#include "wire/fields.h"
 
 /* A number that travels with a check of its own. */
 struct tsi_record {
@@ -84,11 +86,17 @@ static struct tsi_part part_of(const struct tsi_bucket *bucket, const struct tsi
                                       .sender = sender,
                                       .receiver = messages->to_all ? TSI_TO_ALL : receiver,
                                       .unchecked = (uint32_t)in->unchecked},
-                            .key = in->key,
-                            .header = messages->header};
-    part.key.worker = messages->from_owners ? in->workers + sender : sender;
+                            .key = in->key};
+    uint64_t count = 0;
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        part.count += messages->piece[i].count;
+        count += messages->piece[i].count;
+    part.key.worker = messages->from_owners ? in->workers + sender : sender;
+    memcpy(part.header, messages->header, sizeof part.header);
+    part.header[TSI_AT_PASS] = (uint8_t)bucket->pass;
+    tsi_store_u64(part.header + TSI_AT_STEP, part.key.step);
+    tsi_store_u64(part.header + TSI_AT_SEED, part.key.seed);
+    tsi_store_u32(part.header + TSI_AT_WORKER, part.key.worker);
+    tsi_store_u64(part.header + TSI_AT_COUNT, count);
     return part;
 }
 

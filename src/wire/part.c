@@ -22,22 +22,12 @@ void tsi_part_header(const terse_codec *codec, uint64_t first, uint8_t out[TERSE
     tsi_store_u64(out + TSI_AT_FIRST, first);
 }
 
-static void write_header(const struct tsi_part *part, size_t payload_len, uint8_t *header)
-{
-    memcpy(header, part->header, TERSE_FRAME_HEADER_LEN);
-    header[TSI_AT_PASS] = (uint8_t)part->route.pass;
-    tsi_store_u64(header + TSI_AT_STEP, part->key.step);
-    tsi_store_u64(header + TSI_AT_SEED, part->key.seed);
-    tsi_store_u32(header + TSI_AT_WORKER, part->key.worker);
-    tsi_store_u64(header + TSI_AT_COUNT, part->count);
-    tsi_store_u64(header + TSI_AT_PAYLOAD_LEN, payload_len);
-}
-
 void tsi_part_seal(const struct tsi_part *part, size_t payload_len, uint8_t *frame)
 {
     const size_t body_len = TERSE_FRAME_HEADER_LEN + payload_len;
     uint8_t *const checksum = frame + body_len;
-    write_header(part, payload_len, frame);
+    memcpy(frame, part->header, TERSE_FRAME_HEADER_LEN);
+    tsi_store_u64(frame + TSI_AT_PAYLOAD_LEN, payload_len);
     tsi_store_u64(checksum, part->route.unchecked ? 0 : tsi_hash64(frame, body_len));
     tsi_store_u64(checksum + TERSE_FRAME_TRAILER_LEN,
                   tsi_route_check(&part->route, checksum, TERSE_FRAME_TRAILER_LEN));
@@ -54,7 +44,7 @@ terse_status tsi_part_open(const struct tsi_part *part, const uint8_t *frame, si
                            const uint8_t **payload, size_t *payload_len, int *is_void,
                            terse_fault *fault)
 {
-    uint8_t expected[TERSE_FRAME_HEADER_LEN];
+    const size_t len_end = TSI_AT_PAYLOAD_LEN + sizeof(uint64_t);
     terse_frame view;
     size_t used;
     *is_void = cap >= VOID_LEN && tsi_load_u64(frame) == 0 &&
@@ -77,9 +67,8 @@ terse_status tsi_part_open(const struct tsi_part *part, const uint8_t *frame, si
     }
     *payload = frame + TERSE_FRAME_HEADER_LEN;
     *payload_len = (size_t)tsi_load_u64(frame + TSI_AT_PAYLOAD_LEN);
-    write_header(part, *payload_len, expected);
-    for (size_t i = 0; i < sizeof expected; i++)
-        if (frame[i] != expected[i])
+    for (size_t i = 0; i < TERSE_FRAME_HEADER_LEN; i++)
+        if (frame[i] != part->header[i] && (i < TSI_AT_PAYLOAD_LEN || i >= len_end))
             return tsi_fail(fault, TERSE_MISMATCH, i, "part: a frame of another part or step");
     return TERSE_OK;
 }

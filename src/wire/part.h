@@ -31,13 +31,12 @@ uint64_t tsi_route_check(const struct tsi_route *route, const void *bytes, size_
 /* What both sides know about a part before it is sent. */
 struct tsi_part {
     struct tsi_route route;
-    terse_rng_key key;     /* that of its encoder */
-    const uint8_t *header; /* of its codec and bucket */
-    uint64_t count;        /* elements that the payload is about */
+    terse_rng_key key;                      /* that of its encoder */
+    uint8_t header[TERSE_FRAME_HEADER_LEN]; /* without the length of its payload, which is 0 */
 };
 
-/* Writes what the headers of all parts of a codec have in common; `first` is the element of the
- * flat buffer where their bucket starts. */
+/* Writes what the headers of all parts of a codec have in common: all but pass, step, seed, worker
+ * and count. `first` is the element of the flat buffer where their bucket starts. */
 void tsi_part_header(const terse_codec *codec, uint64_t first, uint8_t out[TERSE_FRAME_HEADER_LEN]);
 
 /* The payload lies at frame + TSI_PART_PAYLOAD_AT already. */
