@@ -83,8 +83,7 @@ static terse_status receive(struct tsi_bucket *bucket)
     uint64_t from = tsi_now();
     bucket->aggregate.partial = bucket->codec->ops->next != NULL;
     if (bucket->status == TERSE_OK && bucket->aggregate.partial)
-        status = tsi_merge_lists(merge, bucket->codec, &in->key, in->workers, &bucket->aggregate,
-                                 &blamed, &fault);
+        status = tsi_merge_lists(merge, &in->key, &bucket->aggregate, &blamed, &fault);
     else if (bucket->status == TERSE_OK)
         status = add_dense(bucket, &blamed, &fault);
     tsi_clock(bucket->in, TERSE_STAGE_DECODE, &from);

@@ -24,9 +24,11 @@ struct tsi_merge_scratch {
 
 /* ---- creation ---- */
 
-int tsi_merge_create(struct tsi_merge *merge, const terse_codec *codec, uint32_t workers)
+int tsi_merge_create(struct tsi_merge *merge, terse_codec *codec, uint32_t workers)
 {
     size_t most = 0;
+    merge->codec = codec;
+    merge->workers = workers;
     merge->source = calloc(workers, sizeof *merge->source);
     if (!codec->ops->next)
         return merge->source != NULL;
@@ -50,23 +52,14 @@ void tsi_merge_destroy(struct tsi_merge *merge)
     free(merge->scratch);
 }
 
-/* A merge under way. */
-struct merging {
-    struct tsi_merge *merge;
-    terse_codec *codec;
-    const terse_rng_key *key;
-    uint32_t workers;
-    int32_t blamed;
-    terse_fault *fault;
-};
-
 /* ---- one window ---- */
 
-/* Adds the entries of a rank that are before element `end`. */
-static terse_status add_source(struct tsi_merge_scratch *scratch, const struct merging *to,
-                               const struct tsi_call *call, struct decoding *source, uint32_t start,
-                               uint64_t end)
+/* Adds the entries of a rank that are before element `end` to the window that begins at `start`. */
+static terse_status add_source(const struct tsi_merge *merge, const struct tsi_call *call,
+                               struct decoding *source, uint32_t start, uint64_t end,
+                               terse_fault *fault)
 {
+    struct tsi_merge_scratch *const scratch = merge->scratch;
     const struct tsi_batch *const batch = &source->batch;
     for (;;) {
         size_t i = source->next;
@@ -79,7 +72,7 @@ static terse_status add_source(struct tsi_merge_scratch *scratch, const struct m
         if (i < batch->count || source->over)
             return TERSE_OK;
         const terse_status status =
-            tsi_entries_next(to->codec, call, &source->entries, &source->batch, to->fault);
+            tsi_entries_next(merge->codec, call, &source->entries, &source->batch, fault);
         if (status != TERSE_OK)
             return status;
         source->next = 0;
@@ -109,66 +102,69 @@ static size_t list_window(struct tsi_merge_scratch *scratch, uint32_t start, uin
 /* ---- all pieces ---- */
 
 /* Lists one piece behind the `first` entries of those before it; *count is its number of entries.
- */
-static terse_status merge_piece(struct merging *to, uint32_t piece, size_t first, size_t *count)
+ * *blamed is the rank whose turn it was. */
+static terse_status merge_piece(const struct tsi_merge *merge, const terse_rng_key *key,
+                                uint32_t piece, size_t first, size_t *count, int32_t *blamed,
+                                terse_fault *fault)
 {
-    struct tsi_merge *const merge = to->merge;
-    const uint64_t elements = to->codec->piece[piece].count;
+    struct tsi_merge_scratch *const scratch = merge->scratch;
+    const uint64_t elements = merge->codec->piece[piece].count;
     struct tsi_call call;
     int bad = 0;
-    terse_status status = tsi_codec_call(to->codec, to->key, piece, &call);
-    for (uint32_t r = 0; r < to->workers && status == TERSE_OK && elements > 0; r++) {
-        struct decoding *const decoding = &merge->scratch->decoding[r];
+    terse_status status = tsi_codec_call(merge->codec, key, piece, &call);
+    for (uint32_t r = 0; r < merge->workers && status == TERSE_OK && elements > 0; r++) {
+        struct decoding *const decoding = &scratch->decoding[r];
         const struct tsi_source *const source = &merge->source[r];
         size_t used = 0;
+        *blamed = (int32_t)r;
         decoding->next = decoding->batch.count = 0;
         decoding->over = 0;
-        status = tsi_entries_open(to->codec, &call, source->payload + decoding->at,
-                                  source->len - decoding->at, &used, &decoding->entries, to->fault);
-        if (status != TERSE_OK && to->fault)
-            to->fault->offset += decoding->at;
+        status = tsi_entries_open(merge->codec, &call, source->payload + decoding->at,
+                                  source->len - decoding->at, &used, &decoding->entries, fault);
+        if (status != TERSE_OK && fault)
+            fault->offset += decoding->at;
         decoding->at += used;
-        to->blamed = status == TERSE_OK ? -1 : (int32_t)r;
     }
     for (uint64_t at = 0; at < elements && status == TERSE_OK; at += WINDOW) {
-        for (uint32_t r = 0; r < to->workers && status == TERSE_OK; r++) {
-            status = add_source(merge->scratch, to, &call, &merge->scratch->decoding[r],
-                                (uint32_t)at, at + WINDOW);
-            to->blamed = status == TERSE_OK ? -1 : (int32_t)r;
+        for (uint32_t r = 0; r < merge->workers && status == TERSE_OK; r++) {
+            *blamed = (int32_t)r;
+            status =
+                add_source(merge, &call, &scratch->decoding[r], (uint32_t)at, at + WINDOW, fault);
         }
-        *count += list_window(merge->scratch, (uint32_t)at, merge->index + first + *count,
+        *count += list_window(scratch, (uint32_t)at, merge->index + first + *count,
                               merge->sum + first + *count, &bad);
     }
-    if (status == TERSE_OK && bad)
-        status = tsi_fail(to->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
-    return status;
+    if (status != TERSE_OK)
+        return status;
+    *blamed = -1;
+    return bad ? tsi_fail(fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite") : TERSE_OK;
 }
 
-terse_status tsi_merge_lists(struct tsi_merge *merge, terse_codec *codec, const terse_rng_key *key,
-                             uint32_t workers, struct tsi_aggregate *out, int32_t *blamed,
-                             terse_fault *fault)
+terse_status tsi_merge_lists(struct tsi_merge *merge, const terse_rng_key *key,
+                             struct tsi_aggregate *out, int32_t *blamed, terse_fault *fault)
 {
-    struct merging to = {merge, codec, key, workers, -1, fault};
-    terse_status status = TERSE_OK;
     size_t first = 0;
-    for (uint32_t r = 0; r < workers; r++)
+    *blamed = -1;
+    for (uint32_t r = 0; r < merge->workers; r++)
         merge->scratch->decoding[r].at = 0;
-    for (uint32_t i = 0; i < codec->piece_count && status == TERSE_OK; i++) {
+    for (uint32_t i = 0; i < merge->codec->piece_count; i++) {
         size_t count = 0;
-        status = merge_piece(&to, i, first, &count);
-        tsi_aggregate_add(out, (struct tsi_span){TSI_SPAN_LIST, codec->piece[i].offset, count,
-                                                 .value = merge->sum + first,
+        const terse_status status = merge_piece(merge, key, i, first, &count, blamed, fault);
+        if (status != TERSE_OK)
+            return status;
+        tsi_aggregate_add(out, (struct tsi_span){TSI_SPAN_LIST, merge->codec->piece[i].offset,
+                                                 count, .value = merge->sum + first,
                                                  .index = merge->index + first});
         first += count;
     }
-    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
+    for (uint32_t r = 0; r < merge->workers; r++) {
         const size_t at = merge->scratch->decoding[r].at;
-        if (at == merge->source[r].len)
-            continue;
-        status = tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section",
-                          merge->source[r].len - at);
-        to.blamed = (int32_t)r;
+        const size_t len = merge->source[r].len;
+        *blamed = (int32_t)r;
+        if (at != len)
+            return tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section",
+                            len - at);
     }
-    *blamed = to.blamed;
-    return status;
+    *blamed = -1;
+    return TERSE_OK;
 }

@@ -86,8 +86,7 @@ static terse_status merge(struct scene *scene, int32_t *blamed)
     terse_fault fault = {0};
     struct tsi_aggregate aggregate = {0};
     assert_true(tsi_aggregate_create(&aggregate, scene->codec->piece_count));
-    const terse_status status = tsi_merge_lists(&scene->merge, scene->codec, &key, scene->workers,
-                                                &aggregate, blamed, &fault);
+    const terse_status status = tsi_merge_lists(&scene->merge, &key, &aggregate, blamed, &fault);
     for (size_t i = 0; i < scene->count; i++)
         scene->listed[i] = NAN;
     for (uint32_t i = 0; i < aggregate.count && status == TERSE_OK; i++)
