@@ -21,23 +21,17 @@ static const char *refuses(const terse_codec_about *codec)
     return codec->traits & TERSE_CODEC_ADDITIVE ? NULL : "its payloads do not add up";
 }
 
-static size_t payload_cap(const struct tsi_bucket *bucket)
+static terse_status create(struct tsi_bucket *bucket)
 {
+    struct allreduce *const all = calloc(1, sizeof *all);
     size_t cap = 0;
+    bucket->private = all;
+    if (!all)
+        return TERSE_NO_MEMORY;
     for (uint32_t pass = 0; pass < bucket->in->about.passes; pass++) {
         const size_t bound = terse_codec_payload_bound(bucket->codec, pass);
         cap = bound > cap ? bound : cap;
     }
-    return cap;
-}
-
-static terse_status create(struct tsi_bucket *bucket)
-{
-    const size_t cap = payload_cap(bucket);
-    struct allreduce *const all = calloc(1, sizeof *all);
-    bucket->private = all;
-    if (!all)
-        return TERSE_NO_MEMORY;
     all->is_identity = bucket->codec->ops == &tsi_codec_f32 && !bucket->in->take;
     all->own = all->is_identity ? NULL : malloc(cap + 1);
     all->payload = all->is_identity ? bucket->in->dense + bucket->first : all->own;
@@ -57,33 +51,20 @@ static void destroy(struct tsi_bucket *bucket)
     free(all->scratch);
 }
 
-/* ---- what travels, where a codec knows that before it has seen a gradient ---- */
-
-/* Runs of the flat buffer in the order in which the payload holds them; 0: the codec does not
- * know.
- */
-static uint32_t payload_runs(struct tsi_bucket *bucket, struct tsi_run *run)
-{
-    uint32_t runs = 0;
-    if (bucket->codec->ops == &tsi_codec_f32) {
-        run[0] = (struct tsi_run){bucket->first, bucket->count};
-        return 1;
-    }
-    for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++) {
-        const struct tsi_call call = tsi_codec_call(bucket->codec, &bucket->in->key, 0, i);
-        runs += call.ops ? call.ops->support(&call, run + runs) : 0;
-    }
-    return runs;
-}
-
-/* The elements of the payload first, ascending, then all others. */
+/* What travels, where a codec knows that before it has seen a gradient: those elements first,
+ * ascending, then all others. */
 static void plan(struct tsi_bucket *bucket)
 {
+    terse_codec *const codec = bucket->codec;
     struct tsi_run *const run = bucket->run;
     uint64_t at = bucket->first;
-    if (!bucket->codec->ops->support)
+    uint32_t runs = 0;
+    if (!codec->ops->support) /* all of it */
         return;
-    uint32_t runs = payload_runs(bucket, run);
+    for (uint32_t i = 0; i < codec->piece_count; i++) {
+        const struct tsi_call call = tsi_codec_call(codec, &bucket->in->key, 0, i);
+        runs += call.ops ? call.ops->support(&call, run + runs) : 0;
+    }
     for (uint32_t i = 1; i < runs; i++) { /* but for two of a tensor they ascend */
         for (uint32_t j = i; j > 0 && run[j - 1].first > run[j].first; j--) {
             const struct tsi_run other = run[j];
@@ -105,32 +86,11 @@ static void plan(struct tsi_bucket *bucket)
 /* ---- the phases ---- */
 
 /* Zeros stand for a payload that there is none of; the closing record tells why. */
-static void encode(struct tsi_bucket *bucket)
-{
-    struct tsi_collective *const in = bucket->in;
-    const struct tsi_pieces pieces = bucket->owned[in->rank];
-    const struct allreduce *const all = bucket->private;
-    float *const payload = all->payload;
-    terse_fault fault = {.rank = -1};
-    const int encodes = bucket->status == TERSE_OK;
-    size_t len = all->is_identity ? (size_t)bucket->count * sizeof *payload
-                                  : tsi_codec_bound(bucket->codec, bucket->pass, pieces);
-    if (encodes && all->is_identity)
-        memcpy(payload, in->source + bucket->first, len);
-    else if (encodes)
-        (void)tsi_bucket_fail(bucket,
-                              tsi_codec_encode(bucket->codec, bucket->pass, &in->key, pieces,
-                                               in->source, in->take, payload, SIZE_MAX, &len),
-                              (int32_t)in->rank, &fault);
-    if (bucket->status != TERSE_OK)
-        memset(payload, 0, len);
-    bucket->payload_len = len;
-}
-
 static terse_status send(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
     struct allreduce *const all = bucket->private;
+    const struct tsi_pieces pieces = bucket->owned[in->rank];
     const struct tsi_route route = {.run = in->run,
                                     .step = in->key.step,
                                     .bucket = bucket->first_tensor,
@@ -138,11 +98,22 @@ static terse_status send(struct tsi_bucket *bucket)
                                     .unchecked = (uint32_t)in->unchecked};
     terse_fault fault = {.rank = -1};
     uint64_t from = tsi_now();
-    encode(bucket);
+    size_t len = all->is_identity ? (size_t)bucket->count * sizeof(float)
+                                  : tsi_codec_bound(bucket->codec, bucket->pass, pieces);
+    if (bucket->status == TERSE_OK && all->is_identity)
+        memcpy(all->payload, in->source + bucket->first, len);
+    else if (bucket->status == TERSE_OK)
+        (void)tsi_bucket_fail(bucket,
+                              tsi_codec_encode(bucket->codec, bucket->pass, &in->key, pieces,
+                                               in->source, in->take, all->payload, SIZE_MAX, &len),
+                              (int32_t)in->rank, &fault);
+    if (bucket->status != TERSE_OK)
+        memset(all->payload, 0, len);
+    bucket->payload_len = len;
     tsi_clock(in, TERSE_STAGE_ENCODE, &from);
     const terse_status status =
-        tsi_allreduce_post(in->group, all->payload, bucket->payload_len / sizeof(float),
-                           all->scratch, tsi_route_check(&route, "", 0), &all->reduction, &fault);
+        tsi_allreduce_post(in->group, all->payload, len / sizeof(float), all->scratch,
+                           tsi_route_check(&route, "", 0), &all->reduction, &fault);
     tsi_clock(in, TERSE_STAGE_GROUP, &from);
     return tsi_bucket_fail(bucket, status, fault.rank, &fault);
 }
@@ -159,61 +130,45 @@ static terse_status reduce(struct tsi_bucket *bucket)
     return tsi_bucket_fail(bucket, status, fault.rank, &fault);
 }
 
-/* Spans into the payload, or one of the decoded floats. The first of two passes goes to the
- * codec alone. */
-static void receive_payload(struct tsi_bucket *bucket)
+/* Spans into the payload where it holds elements; else one of what it is decoded to. The first of
+ * two passes goes to the codec alone. */
+static terse_status receive(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
-    const struct allreduce *const all = bucket->private;
+    struct allreduce *const all = bucket->private;
+    terse_codec *const codec = bucket->codec;
+    const int last = bucket->pass + 1 == in->about.passes;
     const float *at = all->payload;
     struct tsi_run run[2];
     terse_fault fault = {.rank = -1};
-    if (bucket->codec->ops == &tsi_codec_f32) {
-        tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
-                                                                .first = bucket->first,
-                                                                .count = (size_t)bucket->count,
-                                                                .value = at});
-        return;
-    }
-    for (uint32_t i = 0; bucket->codec->ops->support && i < bucket->codec->piece_count; i++) {
-        const struct tsi_call call = tsi_codec_call(bucket->codec, &in->key, 0, i);
-        const uint32_t runs = call.ops ? call.ops->support(&call, run) : 0;
-        for (uint32_t j = 0; j < runs; at += run[j++].count)
-            tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
-                                                                    .first = run[j].first,
-                                                                    .count = (size_t)run[j].count,
-                                                                    .value = at});
-        bucket->aggregate.partial = 1;
-    }
-    if (bucket->codec->ops->support)
-        return;
-    const int last = bucket->pass + 1 == in->about.passes;
-    const terse_status status =
-        tsi_codec_decode(bucket->codec, bucket->pass, &in->key, bucket->owned[in->rank],
-                         all->payload, bucket->payload_len, last, in->dense, &fault);
-    (void)tsi_bucket_fail(bucket, status, -1, &fault);
-    if (last)
-        tsi_aggregate_add(&bucket->aggregate,
-                          (struct tsi_span){.kind = TSI_SPAN_DENSE,
-                                            .first = bucket->first,
-                                            .count = (size_t)bucket->count,
-                                            .value = in->dense + bucket->first});
-}
-
-static terse_status receive(struct tsi_bucket *bucket)
-{
-    struct allreduce *const all = bucket->private;
-    terse_fault fault = {.rank = -1};
     uint64_t from = tsi_now();
-    const terse_status status =
-        terse_group_allreduce_wait(bucket->in->group, &all->reduction, &fault);
-    tsi_clock(bucket->in, TERSE_STAGE_GROUP, &from);
+    terse_status status = terse_group_allreduce_wait(in->group, &all->reduction, &fault);
+    tsi_clock(in, TERSE_STAGE_GROUP, &from);
     if (tsi_bucket_fail(bucket, status, fault.rank, &fault) != TERSE_OK)
         return status;
     bucket->agreed = tsi_fold(bucket->agreed, all->reduction.agreed);
-    if (bucket->status == TERSE_OK)
-        receive_payload(bucket);
-    tsi_clock(bucket->in, TERSE_STAGE_DECODE, &from);
+    if (bucket->status != TERSE_OK)
+        return TERSE_OK;
+    bucket->aggregate.partial = codec->ops->support != NULL;
+    for (uint32_t i = 0; bucket->aggregate.partial && i < codec->piece_count; i++) {
+        const struct tsi_call call = tsi_codec_call(codec, &in->key, 0, i);
+        const uint32_t runs = call.ops ? call.ops->support(&call, run) : 0;
+        for (uint32_t j = 0; j < runs; at += run[j++].count)
+            tsi_aggregate_add(
+                &bucket->aggregate,
+                (struct tsi_span){TSI_SPAN_DENSE, run[j].first, (size_t)run[j].count, .value = at});
+    }
+    if (!bucket->aggregate.partial && codec->ops != &tsi_codec_f32) {
+        status = tsi_codec_decode(codec, bucket->pass, &in->key, bucket->owned[in->rank],
+                                  all->payload, bucket->payload_len, last, in->dense, &fault);
+        (void)tsi_bucket_fail(bucket, status, -1, &fault);
+        at = in->dense + bucket->first;
+    }
+    if (last && !bucket->aggregate.partial)
+        tsi_aggregate_add(
+            &bucket->aggregate,
+            (struct tsi_span){TSI_SPAN_DENSE, bucket->first, (size_t)bucket->count, .value = at});
+    tsi_clock(in, TERSE_STAGE_DECODE, &from);
     return TERSE_OK;
 }
 

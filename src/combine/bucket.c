@@ -1,4 +1,4 @@
-/* A bucket: neighbouring tensors, their codec, and how a step of it goes wrong. */
+/* A bucket: neighbouring tensors, their pieces and codec, and how a step of it goes wrong. */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -33,6 +33,66 @@ terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int
     }
     return tsi_is_group_failure(status) ? status : TERSE_OK;
 }
+
+/* ---- which rank owns which pieces ---- */
+
+/* Cuts depend only on the tensor and the number of workers, never on the bucket, so that payloads
+ * and results do not depend on how tensors are grouped into buckets. Pieces start at multiples of
+ * CUT_STEP: random blocks and packed bits stay aligned. */
+#define CUT_STEP 2048u
+
+/* Where slice j of `workers` starts in a tensor of n elements. */
+static uint64_t slice_start(uint64_t n, uint32_t j, uint32_t workers)
+{
+    return j == workers ? n : n / workers * j / CUT_STEP * CUT_STEP;
+}
+
+/* Slice j of tensor t belongs to rank (j + t) % workers, so that small tensors, whose elements are
+ * all in their last slice, are spread over the ranks. */
+static uint32_t cut_slices(const terse_layout *layout, uint32_t first, uint32_t count,
+                           uint32_t rank, uint32_t workers, struct tsi_piece *piece)
+{
+    uint32_t pieces = 0;
+    for (uint32_t t = first; t < first + count; t++) {
+        struct tsi_piece slice = tsi_layout_piece(layout, t);
+        const uint32_t j = (rank + workers - t % workers) % workers;
+        const uint64_t start = slice_start(slice.count, j, workers);
+        const uint64_t end = slice_start(slice.count, j + 1, workers);
+        slice.slot = (size_t)t * workers + j;
+        if (end - start < slice.count) { /* it is no matrix any more */
+            slice.first += start;
+            slice.offset += start;
+            slice.count = slice.rows = (size_t)(end - start);
+            slice.cols = 1;
+        }
+        if (end > start)
+            piece[pieces++] = slice;
+    }
+    return pieces;
+}
+
+uint32_t tsi_cut(const terse_layout *layout, enum tsi_cut cut, uint32_t first, uint32_t count,
+                 uint32_t workers, struct tsi_piece *piece, struct tsi_pieces *owned)
+{
+    uint32_t pieces = 0;
+    if (cut == TSI_CUT_SLICES) {
+        for (uint32_t r = 0; r < workers; r++) {
+            owned[r].first = pieces;
+            owned[r].count = cut_slices(layout, first, count, r, workers, piece + pieces);
+            pieces += owned[r].count;
+        }
+        return pieces;
+    }
+    for (; pieces < count; pieces++) {
+        piece[pieces] = tsi_layout_piece(layout, first + pieces);
+        piece[pieces].slot = (size_t)(first + pieces) * workers;
+    }
+    for (uint32_t r = 0; r < workers; r++)
+        owned[r] = (struct tsi_pieces){0, cut == TSI_CUT_WHOLE || r == 0 ? pieces : 0};
+    return pieces;
+}
+
+/* ---- creation ---- */
 
 /* The codec of its pieces, and that of the way back. */
 static terse_status create_codecs(struct tsi_bucket *bucket, terse_fault *fault)
@@ -132,6 +192,8 @@ void tsi_bucket_destroy(struct tsi_bucket *bucket)
     if (bucket->private)
         bucket->in->combine->destroy(bucket);
     free(bucket->private);
+    tsi_messages_destroy(&bucket->there);
+    tsi_messages_destroy(&bucket->back);
     tsi_aggregate_destroy(&bucket->aggregate);
     free(bucket->run);
     free(bucket->owned);

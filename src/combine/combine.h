@@ -14,7 +14,6 @@
 
 #include "codec/object.h"
 #include "combine/aggregate.h"
-#include "combine/owner.h"
 #include "wire/part.h"
 
 #define TSI_MAX_PHASES 7u
@@ -61,6 +60,20 @@ extern const struct tsi_combine_ops tsi_combine_sparse_allreduce;
 extern const struct tsi_combine_ops *const tsi_combines[];
 extern const size_t tsi_combine_count;
 
+enum tsi_owner_kind {
+    TSI_OWNER_MEAN,     /* the mean itself, in place of the sum */
+    TSI_OWNER_RESIDUAL, /* the mean and what earlier steps left: next = now + mean */
+    TSI_OWNER_WEIGHTS,  /* its full-precision weights: next = now - mean */
+};
+
+/* What an owner makes of the sum over its slices before it encodes it for all. State lies in flat
+ * buffers, of which its slices are used. A step writes `next`; a commit swaps the two. */
+struct tsi_owner {
+    enum tsi_owner_kind kind;
+    float *now;
+    float *next;
+};
+
 /* Every bucket that was ever asked for. */
 struct tsi_buckets {
     struct tsi_bucket **list;
@@ -96,6 +109,24 @@ struct tsi_collective {
     char settings[512]; /* "codec=... combine=... feedback=..." */
 };
 
+/* One message to each rank and one from each: a part about some pieces of a bucket. */
+struct tsi_messages {
+    terse_codec *codec;
+    const struct tsi_piece *piece;  /* what parts are about */
+    const struct tsi_pieces *owned; /* by rank: the pieces it owns */
+    int from_owners;                /* 1: owners send, with random keys of their own */
+    int to_all;                     /* 1: all ranks get the same part, about what its sender owns;
+                                     * 0: each gets one about what it owns itself */
+    int varies;                     /* 1: lengths travel first, and then only as many bytes */
+    size_t *cap;                    /* by owner: bytes of the longest part; 0: there is none */
+    size_t *len;                    /* to each rank, then from each: bytes that travel */
+    void **send_at;                 /* by rank; what a rank sends itself lies in recv_at */
+    void **recv_at;
+    uint8_t *memory;
+    struct tsi_record *record;              /* to each rank, then from each, where lengths vary */
+    uint8_t header[TERSE_FRAME_HEADER_LEN]; /* what the headers of all parts have in common */
+};
+
 /* Neighbouring tensors whose payload travels together. */
 struct tsi_bucket {
     struct tsi_collective *in;
@@ -110,8 +141,11 @@ struct tsi_bucket {
     uint32_t run_count;
     uint32_t early; /* runs that phase 0 encodes */
     struct tsi_aggregate aggregate;
-    void *private; /* the combine's */
+    struct tsi_messages there; /* those of workers, and those of owners, */
+    struct tsi_messages back;  /* where the combine has created them */
+    void *private;             /* the combine's */
     /* The step under way: */
+    struct tsi_messages *posted; /* last */
     terse_request request;
     uint32_t pass;
     uint32_t phase;         /* the next */
@@ -151,60 +185,59 @@ static inline int tsi_is_group_failure(terse_status status)
 }
 
 /* Cuts tensors first .. first+count-1 into pieces, owner by owner. `piece` has room for
- * tensors * workers, `owned` for workers. Returns the number of pieces. (cut.c) */
+ * tensors * workers, `owned` for workers. Returns the number of pieces. */
 uint32_t tsi_cut(const terse_layout *layout, enum tsi_cut cut, uint32_t first, uint32_t count,
                  uint32_t workers, struct tsi_piece *piece, struct tsi_pieces *owned);
 
 /* ---- message.c: parts that travel to and from every rank ---- */
 
-/* One message to each rank and one from each. A message has `cap` bytes, whatever its part needs;
- * where lengths vary (`varies`), they travel first, and then only as many bytes. */
-struct tsi_messages {
-    uint8_t *memory;
-    uint32_t phase; /* which of the bucket's sets of messages this is: keys the checks */
-    int varies;
-    int to_all; /* 1: every rank gets the same message */
-    void **send_at;
-    void **recv_at;
-    size_t *cap;   /* send, then receive, by rank */
-    size_t *len;   /* likewise, where lengths vary */
-    void *lengths; /* what travels first */
-};
-
-/* `send_cap` and `recv_cap` are by rank; with `to_all` the first one's memory is sent to all. */
-TERSE_CHECK terse_status tsi_messages_create(struct tsi_messages *messages, uint32_t rank,
-                                             uint32_t workers, const size_t *send_cap,
-                                             const size_t *recv_cap);
+/* Completes messages whose attributes (and `cap`, or NULL: what the codec needs) are set. */
+TERSE_CHECK terse_status tsi_messages_create(const struct tsi_bucket *bucket,
+                                             struct tsi_messages *messages);
 void tsi_messages_destroy(struct tsi_messages *messages);
 
-/* Posts the messages, or their lengths where those vary; then tsi_messages_confirm and
- * tsi_messages_send are the next two phases. Where lengths do not vary, both do nothing. */
+/* Encodes the part for `receiver`, from `in` (taking from `take` where that is not NULL), and seals
+ * it. Returns the length of its payload. */
+size_t tsi_encode_part(struct tsi_bucket *bucket, struct tsi_messages *messages, uint32_t receiver,
+                       const float *in, float *take);
+
+/* Seals the part whose payload of `len` bytes lies at TSI_PART_PAYLOAD_AT of send_at[receiver]; it
+ * is void where the bucket has failed. Returns the length of its payload. */
+size_t tsi_seal_part(struct tsi_bucket *bucket, struct tsi_messages *messages, uint32_t receiver,
+                     size_t len);
+
+/* Posts the messages, or their lengths where those vary. The next two phases of the combine are
+ * tsi_confirm_lengths, by which all ranks tell whether the lengths that they got are sound, and
+ * tsi_send_parts; where lengths do not vary, both are skipped. */
 TERSE_CHECK terse_status tsi_messages_post(struct tsi_bucket *bucket,
                                            struct tsi_messages *messages);
-/* All ranks tell whether the lengths that they got are sound. */
-TERSE_CHECK terse_status tsi_messages_confirm(struct tsi_bucket *bucket,
-                                              struct tsi_messages *messages);
-TERSE_CHECK terse_status tsi_messages_send(struct tsi_bucket *bucket,
-                                           struct tsi_messages *messages);
+TERSE_CHECK terse_status tsi_confirm_lengths(struct tsi_bucket *bucket);
+TERSE_CHECK terse_status tsi_send_parts(struct tsi_bucket *bucket);
+
 /* Waits for what was posted last. */
 TERSE_CHECK terse_status tsi_messages_wait(struct tsi_bucket *bucket);
 
-/* What the part is that `sender` sends to `receiver` about `pieces`, encoded with `key`. */
-struct tsi_part tsi_part_of(const struct tsi_bucket *bucket, const struct tsi_messages *messages,
-                            uint32_t sender, uint32_t receiver, terse_rng_key key,
-                            const struct tsi_piece *piece, struct tsi_pieces pieces);
+/* A part that was received: its payload lies in the message. */
+struct tsi_opened {
+    terse_rng_key key; /* that of its encoder */
+    struct tsi_pieces pieces;
+    const uint8_t *payload;
+    size_t len;
+};
 
-/* The key of a worker, and that of an owner, which differs from all workers'. */
-terse_rng_key tsi_worker_key(const struct tsi_bucket *bucket, uint32_t rank);
-terse_rng_key tsi_owner_key(const struct tsi_bucket *bucket, uint32_t rank);
+/* Opens what rank `sender` sent, and folds the check of what all get alike into `agreed`. 0 where
+ * it sent nothing, or the bucket has failed, perhaps by it. */
+int tsi_open_part(struct tsi_bucket *bucket, const struct tsi_messages *messages, uint32_t sender,
+                  struct tsi_opened *out);
 
-/* Encodes pieces of `in` (taking from `take` where that is not NULL) into a part; void where that
- * cannot be done or the bucket has failed. */
-void tsi_encode_part(struct tsi_bucket *bucket, terse_codec *codec, const struct tsi_part *part,
-                     struct tsi_pieces pieces, const float *in, float *take, uint8_t *frame);
+/* ---- sharded.c: what combines with owners share ---- */
 
-/* Opens what rank `sender` sent: the payload lies in it. 0 where the bucket has failed by it. */
-int tsi_open_part(struct tsi_bucket *bucket, const terse_codec *codec, const struct tsi_part *part,
-                  const struct tsi_messages *messages, const uint8_t **payload, size_t *len);
+/* Creates `there` (worker to owner) and `back` (owner to all), and plans the runs. */
+TERSE_CHECK terse_status tsi_create_for_owners(struct tsi_bucket *bucket);
+
+/* Phase 0: encodes for the other owners and posts; then, while that travels, the rest is encoded,
+ * which this rank owns itself. */
+TERSE_CHECK terse_status tsi_send_to_owners(struct tsi_bucket *bucket);
+void tsi_encode_own(struct tsi_bucket *bucket);
 
 #endif

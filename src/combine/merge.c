@@ -24,72 +24,55 @@ struct tsi_merge_scratch {
 
 /* ---- creation ---- */
 
-static size_t most_entries(const terse_codec *codec, uint32_t piece, uint32_t workers)
-{
-    const size_t count = codec->piece[piece].count;
-    const struct terse_codec_ops *const ops = tsi_codec_ops(codec, 0, piece);
-    const size_t each = ops ? ops->entries(codec->option, &codec->piece[piece]) : 0;
-    return each > count / workers ? count : each * workers;
-}
-
-int tsi_merge_create(struct tsi_merge *merge, const terse_codec *codec, uint32_t workers)
+int tsi_merge_create(struct tsi_merge *merge, terse_codec *codec, uint32_t workers)
 {
     size_t most = 0;
+    merge->codec = codec;
+    merge->workers = workers;
     merge->source = calloc(workers, sizeof *merge->source);
     if (!codec->ops->next)
         return merge->source != NULL;
-    for (uint32_t i = 0; i < codec->piece_count; i++)
-        most += most_entries(codec, i, workers);
+    for (uint32_t i = 0; i < codec->piece_count; i++) {
+        const size_t count = codec->piece[i].count;
+        const struct terse_codec_ops *const ops = tsi_codec_ops(codec, 0, i);
+        const size_t each = ops ? ops->entries(codec->option, &codec->piece[i]) : 0;
+        most += each > count / workers ? count : each * workers;
+    }
     merge->index = malloc((most + 1) * sizeof *merge->index);
     merge->sum = malloc((most + 1) * sizeof *merge->sum);
-    merge->end = calloc((size_t)codec->piece_count + 1, sizeof *merge->end);
     merge->scratch =
         calloc(1, sizeof *merge->scratch + workers * sizeof merge->scratch->decoding[0]);
-    return merge->index && merge->sum && merge->end && merge->source && merge->scratch;
+    return merge->index && merge->sum && merge->source && merge->scratch;
 }
 
 void tsi_merge_destroy(struct tsi_merge *merge)
 {
     free(merge->index);
     free(merge->sum);
-    free(merge->end);
     free(merge->source);
     free(merge->scratch);
 }
 
-/* A merge under way. */
-struct merging {
-    struct tsi_merge *merge;
-    terse_codec *codec;
-    const terse_rng_key *key;
-    uint32_t workers;
-    int32_t blamed;
-    terse_fault *fault;
-};
-
 /* ---- one window ---- */
 
-static void mark(struct tsi_merge_scratch *scratch, uint32_t at, float value)
+/* Adds the entries of a rank that are before element `end` to the window that begins at `start`. */
+static terse_status add_source(const struct tsi_merge *merge, const struct tsi_call *call,
+                               struct decoding *source, uint32_t start, uint64_t end,
+                               terse_fault *fault)
 {
-    scratch->sum[at] += value;
-    scratch->marked[at / 64] |= UINT64_C(1) << at % 64;
-}
-
-/* Adds the entries of a rank that are before element `end`. */
-static terse_status add_source(struct tsi_merge_scratch *scratch, const struct merging *to,
-                               const struct tsi_call *call, struct decoding *source, uint32_t start,
-                               uint64_t end)
-{
+    struct tsi_merge_scratch *const scratch = merge->scratch;
     const struct tsi_batch *const batch = &source->batch;
     for (;;) {
         size_t i = source->next;
-        for (; i < batch->count && batch->index[i] < end; i++)
-            mark(scratch, batch->index[i] - start, batch->value[i]);
+        for (; i < batch->count && batch->index[i] < end; i++) {
+            const uint32_t at = batch->index[i] - start;
+            scratch->sum[at] += batch->value[i];
+            scratch->marked[at / 64] |= UINT64_C(1) << at % 64;
+        }
         source->next = i;
         if (i < batch->count || source->over)
             return TERSE_OK;
-        const terse_status status =
-            call->ops->next(call, &source->entries, &source->batch, to->fault);
+        const terse_status status = call->ops->next(call, &source->entries, &source->batch, fault);
         if (status != TERSE_OK)
             return status;
         source->next = 0;
@@ -118,77 +101,70 @@ static size_t list_window(struct tsi_merge_scratch *scratch, uint32_t start, uin
 
 /* ---- all pieces ---- */
 
-static terse_status open_sources(struct merging *to, const struct tsi_call *call)
+/* Lists one piece behind the `first` entries of those before it; *count is its number of entries.
+ * *blamed is the rank whose turn it was. */
+static terse_status merge_piece(const struct tsi_merge *merge, const terse_rng_key *key,
+                                uint32_t piece, size_t first, size_t *count, int32_t *blamed,
+                                terse_fault *fault)
 {
+    struct tsi_merge_scratch *const scratch = merge->scratch;
+    const uint64_t elements = merge->codec->piece[piece].count;
+    const struct tsi_call call = tsi_codec_call(merge->codec, key, 0, piece);
+    int bad = 0;
     terse_status status = TERSE_OK;
-    for (uint32_t r = 0; r < to->workers && status == TERSE_OK; r++) {
-        struct decoding *const decoding = &to->merge->scratch->decoding[r];
-        const struct tsi_source *const source = &to->merge->source[r];
+    for (uint32_t r = 0; r < merge->workers && status == TERSE_OK && call.ops; r++) {
+        struct decoding *const decoding = &scratch->decoding[r];
+        const struct tsi_source *const source = &merge->source[r];
         size_t used = 0;
+        *blamed = (int32_t)r;
         decoding->next = decoding->batch.count = 0;
         decoding->over = 0;
-        status = call->ops->open(call, source->payload + decoding->at, source->len - decoding->at,
-                                 &used, &decoding->entries, to->fault);
-        if (status != TERSE_OK && to->fault)
-            to->fault->offset += decoding->at;
+        status = call.ops->open(&call, source->payload + decoding->at, source->len - decoding->at,
+                                &used, &decoding->entries, fault);
+        if (status != TERSE_OK && fault)
+            fault->offset += decoding->at;
         decoding->at += used;
-        to->blamed = status == TERSE_OK ? -1 : (int32_t)r;
     }
-    return status;
-}
-
-static terse_status merge_piece(struct merging *to, uint32_t piece, size_t *count)
-{
-    struct tsi_merge *const merge = to->merge;
-    const uint64_t elements = to->codec->piece[piece].count;
-    const struct tsi_call call = tsi_codec_call(to->codec, to->key, 0, piece);
-    int bad = 0;
-    terse_status status = call.ops ? open_sources(to, &call) : TERSE_OK;
     for (uint64_t at = 0; at < elements && status == TERSE_OK; at += WINDOW) {
-        for (uint32_t r = 0; r < to->workers && status == TERSE_OK; r++) {
-            status = add_source(merge->scratch, to, &call, &merge->scratch->decoding[r],
-                                (uint32_t)at, at + WINDOW);
-            to->blamed = status == TERSE_OK ? -1 : (int32_t)r;
+        for (uint32_t r = 0; r < merge->workers && status == TERSE_OK; r++) {
+            *blamed = (int32_t)r;
+            status =
+                add_source(merge, &call, &scratch->decoding[r], (uint32_t)at, at + WINDOW, fault);
         }
-        *count += list_window(merge->scratch, (uint32_t)at, merge->index + *count,
-                              merge->sum + *count, &bad);
+        *count += list_window(scratch, (uint32_t)at, merge->index + first + *count,
+                              merge->sum + first + *count, &bad);
     }
-    if (status == TERSE_OK && bad)
-        status = tsi_fail(to->fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
-    merge->end[piece] = *count;
-    return status;
+    if (status != TERSE_OK)
+        return status;
+    *blamed = -1;
+    return bad ? tsi_fail(fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite") : TERSE_OK;
 }
 
-terse_status tsi_merge_lists(struct tsi_merge *merge, terse_codec *codec, const terse_rng_key *key,
-                             uint32_t workers, int32_t *blamed, terse_fault *fault)
+terse_status tsi_merge_lists(struct tsi_merge *merge, const terse_rng_key *key,
+                             struct tsi_aggregate *out, int32_t *blamed, terse_fault *fault)
 {
-    struct merging to = {merge, codec, key, workers, -1, fault};
-    terse_status status = TERSE_OK;
-    size_t count = 0;
-    for (uint32_t r = 0; r < workers; r++)
+    size_t first = 0;
+    *blamed = -1;
+    for (uint32_t r = 0; r < merge->workers; r++)
         merge->scratch->decoding[r].at = 0;
-    for (uint32_t i = 0; i < codec->piece_count && status == TERSE_OK; i++)
-        status = merge_piece(&to, i, &count);
-    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
-        const size_t at = merge->scratch->decoding[r].at;
-        if (at == merge->source[r].len)
-            continue;
-        status = tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section",
-                          merge->source[r].len - at);
-        to.blamed = (int32_t)r;
+    for (uint32_t i = 0; i < merge->codec->piece_count; i++) {
+        size_t count = 0;
+        const terse_status status = merge_piece(merge, key, i, first, &count, blamed, fault);
+        if (status != TERSE_OK)
+            return status;
+        tsi_aggregate_add(out, (struct tsi_span){TSI_SPAN_LIST, merge->codec->piece[i].offset,
+                                                 count, .value = merge->sum + first,
+                                                 .index = merge->index + first});
+        first += count;
     }
-    *blamed = to.blamed;
-    return status;
-}
-
-void tsi_merge_spans(const struct tsi_merge *merge, const terse_codec *codec,
-                     struct tsi_aggregate *out)
-{
-    size_t from = 0;
-    for (uint32_t i = 0; i < codec->piece_count; from = merge->end[i++])
-        tsi_aggregate_add(out, (struct tsi_span){.kind = TSI_SPAN_LIST,
-                                                 .first = codec->piece[i].offset,
-                                                 .count = merge->end[i] - from,
-                                                 .value = merge->sum + from,
-                                                 .index = merge->index + from});
+    for (uint32_t r = 0; r < merge->workers; r++) {
+        const size_t at = merge->scratch->decoding[r].at;
+        const size_t len = merge->source[r].len;
+        *blamed = (int32_t)r;
+        if (at != len)
+            return tsi_fail(fault, TERSE_BAD_FRAME, at, "%zu bytes after the last section",
+                            len - at);
+    }
+    *blamed = -1;
+    return TERSE_OK;
 }

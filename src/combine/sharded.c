@@ -3,13 +3,20 @@
  * mean; the mean and its own residual; its new weights), encodes that, and an all-gather brings it
  * to all. 2(K-1)/K payloads per worker each way.
  * parameter-server: the same with one owner, rank 0. */
-#include "combine/sharded.h"
-
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/divide.h"
 #include "base/fault.h"
 #include "base/parallel.h"
+#include "combine/combine.h"
+
+/* For codecs that are coded: */
+struct sharded {
+    struct tsi_coded *sent;     /* sections of this rank's pieces, worker by worker */
+    struct tsi_coded *received; /* sections of all pieces: the aggregate */
+};
 
 static const char *refuses(const terse_codec_about *codec)
 {
@@ -20,152 +27,91 @@ static const char *refuses(const terse_codec_about *codec)
     return NULL;
 }
 
-/* ---- messages ---- */
-
-static size_t part_cap(const terse_codec *codec, struct tsi_pieces pieces)
-{
-    return pieces.count == 0 ? 0 : TSI_PART_EXTRA + tsi_codec_bound(codec, 0, pieces);
-}
+/* ---- as a worker ---- */
 
 /* The other owners' pieces are encoded first, as somebody waits for them. */
-static void plan_runs(struct tsi_bucket *bucket)
-{
-    bucket->run_count = 0;
-    for (uint32_t i = 0; i < bucket->in->workers; i++) {
-        const uint32_t r = (bucket->in->rank + 1 + i) % bucket->in->workers; /* this rank last */
-        const struct tsi_pieces pieces = bucket->owned[r];
-        if (r == bucket->in->rank)
-            bucket->early = bucket->run_count;
-        for (uint32_t p = pieces.first; p < pieces.first + pieces.count; p++)
-            bucket->run[bucket->run_count++] =
-                (struct tsi_run){bucket->codec->piece[p].offset, bucket->codec->piece[p].count};
-    }
-}
-
-terse_status tsi_sharded_create(struct tsi_bucket *bucket, struct tsi_sharded *sharded)
-{
-    const uint32_t workers = bucket->in->workers;
-    const uint32_t rank = bucket->in->rank;
-    const int varies = bucket->in->rule != NULL;
-    size_t *const cap = calloc(4 * (size_t)workers, sizeof *cap);
-    if (!cap)
-        return TERSE_NO_MEMORY;
-    sharded->there = (struct tsi_messages){.phase = 0, .varies = varies};
-    sharded->back = (struct tsi_messages){.phase = 1, .varies = varies, .to_all = 1};
-    for (uint32_t r = 0; r < workers; r++) {
-        cap[r] = part_cap(bucket->codec, bucket->owned[r]);
-        cap[workers + r] = part_cap(bucket->codec, bucket->owned[rank]);
-        cap[2 * workers + r] = part_cap(bucket->back_codec, bucket->owned[rank]);
-        cap[3 * workers + r] = part_cap(bucket->back_codec, bucket->owned[r]);
-    }
-    terse_status status = tsi_messages_create(&sharded->there, rank, workers, cap, cap + workers);
-    if (status == TERSE_OK)
-        status = tsi_messages_create(&sharded->back, rank, workers, cap + 2 * (size_t)workers,
-                                     cap + 3 * (size_t)workers);
-    free(cap);
-    plan_runs(bucket);
-    return status;
-}
-
-void tsi_sharded_destroy(struct tsi_sharded *sharded)
-{
-    tsi_messages_destroy(&sharded->there);
-    tsi_messages_destroy(&sharded->back);
-}
-
-/* This worker's part for one owner. */
-static void encode_for(struct tsi_bucket *bucket, const struct tsi_sharded *sharded, uint32_t owner)
+terse_status tsi_create_for_owners(struct tsi_bucket *bucket)
 {
     const struct tsi_collective *const in = bucket->in;
-    const struct tsi_pieces pieces = bucket->owned[owner];
-    const struct tsi_part part = tsi_part_of(bucket, &sharded->there, in->rank, owner, in->key,
-                                             bucket->codec->piece, pieces);
-    uint8_t *const frame = sharded->there.send_at[owner];
-    tsi_encode_part(bucket, bucket->codec, &part, pieces, in->source, in->take, frame);
-    if (pieces.count > 0)
-        bucket->payload_len += tsi_part_len(frame) - TSI_PART_EXTRA;
+    const struct tsi_piece *const piece = bucket->codec->piece;
+    bucket->there = (struct tsi_messages){
+        .codec = bucket->codec, .piece = piece, .owned = bucket->owned, .varies = in->rule != NULL};
+    bucket->back = bucket->there;
+    bucket->back.codec = bucket->back_codec;
+    bucket->back.from_owners = bucket->back.to_all = 1;
+    bucket->run_count = 0;
+    for (uint32_t i = 0; i < in->workers; i++) {
+        const uint32_t r = (in->rank + 1 + i) % in->workers; /* this rank last */
+        const struct tsi_pieces pieces = bucket->owned[r];
+        if (r == in->rank)
+            bucket->early = bucket->run_count;
+        for (uint32_t p = pieces.first; p < pieces.first + pieces.count; p++)
+            bucket->run[bucket->run_count++] = (struct tsi_run){piece[p].offset, piece[p].count};
+    }
+    const terse_status status = tsi_messages_create(bucket, &bucket->there);
+    return status == TERSE_OK ? tsi_messages_create(bucket, &bucket->back) : status;
 }
 
-terse_status tsi_sharded_send(struct tsi_bucket *bucket, struct tsi_sharded *sharded)
+terse_status tsi_send_to_owners(struct tsi_bucket *bucket)
 {
-    for (uint32_t r = 0; r < bucket->in->workers; r++)
-        if (r != bucket->in->rank)
-            encode_for(bucket, sharded, r);
-    return tsi_messages_post(bucket, &sharded->there);
+    const struct tsi_collective *const in = bucket->in;
+    for (uint32_t r = 0; r < in->workers; r++)
+        if (r != in->rank)
+            bucket->payload_len += tsi_encode_part(bucket, &bucket->there, r, in->source, in->take);
+    return tsi_messages_post(bucket, &bucket->there);
 }
 
-void tsi_sharded_rest(struct tsi_bucket *bucket, struct tsi_sharded *sharded)
+void tsi_encode_own(struct tsi_bucket *bucket)
 {
-    encode_for(bucket, sharded, bucket->in->rank);
+    const struct tsi_collective *const in = bucket->in;
+    bucket->payload_len += tsi_encode_part(bucket, &bucket->there, in->rank, in->source, in->take);
 }
-
-/* ---- the phases ---- */
 
 static terse_status create(struct tsi_bucket *bucket)
 {
     const size_t pieces = bucket->codec->piece_count;
     const size_t sent = (size_t)bucket->in->workers * bucket->owned[bucket->in->rank].count;
-    struct tsi_sharded *const sharded = calloc(1, sizeof *sharded);
+    struct sharded *const sharded = calloc(1, sizeof *sharded);
     bucket->private = sharded;
     if (!sharded || !tsi_aggregate_create(&bucket->aggregate, pieces + 1))
         return TERSE_NO_MEMORY;
     sharded->sent = calloc(sent + 1, sizeof *sharded->sent);
     sharded->received = calloc(pieces + 1, sizeof *sharded->received);
-    return sharded->sent && sharded->received ? tsi_sharded_create(bucket, sharded)
-                                              : TERSE_NO_MEMORY;
+    return sharded->sent && sharded->received ? tsi_create_for_owners(bucket) : TERSE_NO_MEMORY;
 }
 
 static void destroy(struct tsi_bucket *bucket)
 {
-    struct tsi_sharded *const sharded = bucket->private;
+    struct sharded *const sharded = bucket->private;
     free(sharded->sent);
     free(sharded->received);
-    tsi_sharded_destroy(sharded);
 }
 
-static terse_status send(struct tsi_bucket *bucket)
-{
-    return tsi_sharded_send(bucket, bucket->private);
-}
+/* ---- parts that arrive ---- */
 
-static void rest(struct tsi_bucket *bucket)
+/* Opens the part of a sender, the first of a sum or the next. Its sections are opened into
+ * `sections`, where they wait to be decoded; where the codec is not coded, they are decoded to
+ * in->dense at once. */
+static void open_codes(struct tsi_bucket *bucket, const struct tsi_messages *messages,
+                       uint32_t sender, struct tsi_coded *sections)
 {
-    tsi_sharded_rest(bucket, bucket->private);
-}
-
-static terse_status confirm_there(struct tsi_bucket *bucket)
-{
-    return tsi_messages_confirm(bucket, &((struct tsi_sharded *)bucket->private)->there);
-}
-
-static terse_status send_there(struct tsi_bucket *bucket)
-{
-    return tsi_messages_send(bucket, &((struct tsi_sharded *)bucket->private)->there);
-}
-
-/* Opens the part of a sender about `pieces`, the first of a sum or the next. Its sections are
- * opened into `sections`, where they wait to be decoded; where the codec is not coded, they are
- * decoded to in->dense at once. */
-static void open_codes(struct tsi_bucket *bucket, terse_codec *codec, const struct tsi_part *part,
-                       const struct tsi_messages *messages, struct tsi_pieces pieces, int stage,
-                       struct tsi_coded *sections)
-{
-    const int fresh = messages->to_all || part->route.sender == 0;
+    terse_codec *const codec = messages->codec;
+    const int fresh = messages->to_all || sender == 0;
+    const int stage = messages->to_all ? TERSE_STAGE_DECODE : TERSE_STAGE_COMBINE;
     terse_fault fault = {.rank = -1};
-    const uint8_t *payload = NULL;
-    size_t len = 0;
+    struct tsi_opened part;
     terse_status status;
-    if (bucket->status != TERSE_OK || pieces.count == 0 ||
-        !tsi_open_part(bucket, codec, part, messages, &payload, &len))
+    if (!tsi_open_part(bucket, messages, sender, &part))
         return;
     uint64_t from = tsi_now();
     if (codec->ops->open_codes)
-        status = tsi_codec_open(codec, &part->key, pieces, payload, len, fresh, sections, &fault);
+        status = tsi_codec_open(codec, &part.key, part.pieces, part.payload, part.len, fresh,
+                                sections, &fault);
     else
-        status = tsi_codec_decode(codec, 0, &part->key, pieces, payload, len, fresh,
+        status = tsi_codec_decode(codec, 0, &part.key, part.pieces, part.payload, part.len, fresh,
                                   bucket->in->dense, &fault);
     tsi_clock(bucket->in, stage, &from);
-    (void)tsi_bucket_fail(bucket, status, (int32_t)part->route.sender, &fault);
+    (void)tsi_bucket_fail(bucket, status, (int32_t)sender, &fault);
 }
 
 /* Checks the codes of opened sections. Those of this process were encoded here. */
@@ -179,6 +125,49 @@ static void check_codes(struct tsi_bucket *bucket, uint32_t sender,
         (void)tsi_bucket_fail(bucket, status, (int32_t)sender, &fault);
     }
     tsi_clock(bucket->in, TERSE_STAGE_DECODE, &from);
+}
+
+/* ---- as an owner ---- */
+
+/* All bits of the exponent are set in infinities and NaNs. A comparison of integers is a vector
+ * operation on every machine, a maximum is not. */
+static uint32_t not_finite(float value)
+{
+    const uint32_t exponent = 0x7f800000u;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & exponent) == exponent;
+}
+
+/* What the owner makes of elements first .. first+count-1, whose sum over `workers` lies at `sum`.
+ * Returns 1 if all of it is finite, else 0. */
+static int update(const struct tsi_owner *owner, float *sum, uint64_t first, size_t count,
+                  float workers)
+{
+    const struct tsi_divisor by = tsi_divisor_of(workers);
+    float *restrict const total = sum;
+    uint32_t bad = 0;
+    if (owner->kind == TSI_OWNER_MEAN) {
+        for (size_t i = 0; i < count; i++) {
+            total[i] = tsi_divide(total[i], by);
+            bad |= not_finite(total[i]);
+        }
+        return !bad;
+    }
+    const float *restrict const now = owner->now + first;
+    float *restrict const next = owner->next + first;
+    if (owner->kind == TSI_OWNER_RESIDUAL) {
+        for (size_t i = 0; i < count; i++) {
+            next[i] = now[i] + tsi_divide(total[i], by);
+            bad |= not_finite(next[i]);
+        }
+        return !bad;
+    }
+    for (size_t i = 0; i < count; i++) {
+        next[i] = now[i] - tsi_divide(total[i], by);
+        bad |= not_finite(next[i]);
+    }
+    return !bad;
 }
 
 /* One piece of this rank, slice by slice. */
@@ -208,29 +197,24 @@ static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count
         for (uint32_t r = 0; reduction->section && r < in->workers; r++)
             if (tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
                 atomic_store(&reduction->bad_code, 1);
-        if (!tsi_owner_update(&in->owner, sum, element, here, (float)in->workers))
+        if (!update(&in->owner, sum, element, here, (float)in->workers))
             atomic_store(&reduction->not_finite, 1);
     }
 }
 
-/* Where an owner's state or mean lies that it encodes for all. */
-static float *made_by(const struct tsi_owner *owner, float *dense)
-{
-    return owner->kind == TSI_OWNER_MEAN ? dense : owner->next;
-}
-
-/* What the method makes of the sum of piece `number`, which is the i-th of this rank. */
-static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, uint32_t number,
-                         uint32_t i)
+/* What the method makes of the sum of piece `number`, which is the i-th of this rank: at `made`, a
+ * flat buffer that is encoded next, with `key`. */
+static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, const float *made,
+                         uint32_t number, uint32_t i)
 {
     const struct tsi_collective *const in = bucket->in;
-    const struct tsi_sharded *const sharded = bucket->private;
+    const struct sharded *const sharded = bucket->private;
     const struct tsi_piece *const piece = &bucket->codec->piece[number];
     const size_t slice = TSI_CHUNK * bucket->codec->threads;
     const size_t mine = bucket->owned[in->rank].count;
-    const int coded = bucket->codec->ops->open_codes != NULL;
     struct reduction reduction = {.in = in,
-                                  .section = coded ? sharded->sent + i : NULL,
+                                  .section =
+                                      bucket->codec->ops->open_codes ? sharded->sent + i : NULL,
                                   .stride = mine,
                                   .offset = piece->offset};
     terse_fault fault;
@@ -238,8 +222,7 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, ui
         const size_t here = piece->count - at < slice ? piece->count - at : slice;
         reduction.first = at;
         tsi_each_chunk(bucket->codec->threads, here, reduce_chunk, &reduction);
-        tsi_codec_prescan(bucket->back_codec, key, made_by(&in->owner, in->dense),
-                          piece->offset + at, here);
+        tsi_codec_prescan(bucket->back_codec, key, made, piece->offset + at, here);
     }
     for (uint32_t r = 0; atomic_load(&reduction.bad_code) && r < in->workers; r++)
         check_codes(bucket, r, &sharded->sent[r * mine + i], 1);
@@ -248,92 +231,62 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, ui
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
 }
 
-/* As an owner: adds in rank order, updates, encodes for all. */
+/* Adds in rank order, updates, encodes for all. */
 static terse_status reduce(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
-    struct tsi_sharded *const sharded = bucket->private;
+    struct sharded *const sharded = bucket->private;
     const struct tsi_pieces mine = bucket->owned[in->rank];
+    float *const made = in->owner.kind == TSI_OWNER_MEAN ? in->dense : in->owner.next;
+    terse_rng_key key = in->key;
     const terse_status status = tsi_messages_wait(bucket);
     if (status != TERSE_OK)
         return status;
-    for (uint32_t r = 0; r < in->workers; r++) {
-        const struct tsi_part part =
-            tsi_part_of(bucket, &sharded->there, r, in->rank, tsi_worker_key(bucket, r),
-                        bucket->codec->piece, mine);
-        open_codes(bucket, bucket->codec, &part, &sharded->there, mine, TERSE_STAGE_COMBINE,
-                   sharded->sent + (size_t)r * mine.count);
-    }
-    const struct tsi_part part =
-        tsi_part_of(bucket, &sharded->back, in->rank, TSI_TO_ALL, tsi_owner_key(bucket, in->rank),
-                    bucket->codec->piece, mine);
+    for (uint32_t r = 0; r < in->workers; r++)
+        open_codes(bucket, &bucket->there, r, sharded->sent + (size_t)r * mine.count);
+    key.worker = in->workers + in->rank; /* that of an owner */
     uint64_t from = tsi_now();
     for (uint32_t i = 0; i < mine.count && bucket->status == TERSE_OK; i++)
-        reduce_piece(bucket, &part.key, mine.first + i, i);
+        reduce_piece(bucket, &key, made, mine.first + i, i);
     tsi_clock(in, TERSE_STAGE_COMBINE, &from);
-    float *const next = made_by(&in->owner, in->dense);
-    tsi_encode_part(bucket, bucket->back_codec, &part, mine, next,
-                    in->owner.kind == TSI_OWNER_RESIDUAL ? next : NULL, sharded->back.memory);
-    return tsi_messages_post(bucket, &sharded->back);
-}
-
-static terse_status confirm_back(struct tsi_bucket *bucket)
-{
-    return tsi_messages_confirm(bucket, &((struct tsi_sharded *)bucket->private)->back);
-}
-
-static terse_status send_back(struct tsi_bucket *bucket)
-{
-    return tsi_messages_send(bucket, &((struct tsi_sharded *)bucket->private)->back);
+    (void)tsi_encode_part(bucket, &bucket->back, in->rank, made,
+                          in->owner.kind == TSI_OWNER_RESIDUAL ? made : NULL);
+    return tsi_messages_post(bucket, &bucket->back);
 }
 
 /* The aggregate stays coded until somebody visits it. */
-static void add_spans(struct tsi_bucket *bucket)
-{
-    const struct tsi_sharded *const sharded = bucket->private;
-    const terse_codec *const codec = bucket->back_codec;
-    const int coded = codec->ops->open_codes != NULL;
-    for (uint32_t i = 0; coded && i < codec->piece_count; i++)
-        tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_CODED,
-                                                                .first = codec->piece[i].offset,
-                                                                .count = codec->piece[i].count,
-                                                                .coded = &sharded->received[i]});
-    if (!coded)
-        tsi_aggregate_add(&bucket->aggregate,
-                          (struct tsi_span){.kind = TSI_SPAN_DENSE,
-                                            .first = bucket->first,
-                                            .count = (size_t)bucket->count,
-                                            .value = bucket->in->dense + bucket->first});
-}
-
 static terse_status receive(struct tsi_bucket *bucket)
 {
-    struct tsi_collective *const in = bucket->in;
-    struct tsi_sharded *const sharded = bucket->private;
+    const struct tsi_collective *const in = bucket->in;
+    struct sharded *const sharded = bucket->private;
+    const terse_codec *const codec = bucket->back_codec;
+    const int coded = codec->ops->open_codes != NULL;
     const terse_status status = tsi_messages_wait(bucket);
     if (status != TERSE_OK)
         return status;
     for (uint32_t r = 0; r < in->workers; r++) {
-        const struct tsi_pieces pieces = bucket->owned[r];
-        struct tsi_coded *const sections = sharded->received + pieces.first;
-        const struct tsi_part part =
-            tsi_part_of(bucket, &sharded->back, r, TSI_TO_ALL, tsi_owner_key(bucket, r),
-                        bucket->codec->piece, pieces);
-        open_codes(bucket, bucket->back_codec, &part, &sharded->back, pieces, TERSE_STAGE_DECODE,
-                   sections);
-        if (r != in->rank && !in->unchecked && bucket->back_codec->ops->open_codes)
-            check_codes(bucket, r, sections, pieces.count);
-        if (bucket->status == TERSE_OK && pieces.count > 0)
-            bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(sharded->back.recv_at[r]));
+        struct tsi_coded *const sections = sharded->received + bucket->owned[r].first;
+        open_codes(bucket, &bucket->back, r, sections);
+        if (r != in->rank && !in->unchecked && coded)
+            check_codes(bucket, r, sections, bucket->owned[r].count);
     }
-    if (bucket->status == TERSE_OK)
-        add_spans(bucket);
+    if (bucket->status != TERSE_OK)
+        return TERSE_OK;
+    for (uint32_t i = 0; coded && i < codec->piece_count; i++)
+        tsi_aggregate_add(&bucket->aggregate,
+                          (struct tsi_span){TSI_SPAN_CODED, codec->piece[i].offset,
+                                            codec->piece[i].count, .coded = &sharded->received[i]});
+    if (!coded)
+        tsi_aggregate_add(&bucket->aggregate,
+                          (struct tsi_span){TSI_SPAN_DENSE, bucket->first, (size_t)bucket->count,
+                                            .value = in->dense + bucket->first});
     return TERSE_OK;
 }
 
-#define PHASES                                                              \
-    .refuses = refuses, .create = create, .destroy = destroy, .rest = rest, \
-    .phase = {send, confirm_there, send_there, reduce, confirm_back, send_back, receive}
+#define PHASES                                                                        \
+    .refuses = refuses, .create = create, .destroy = destroy, .rest = tsi_encode_own, \
+    .phase = {tsi_send_to_owners,  tsi_confirm_lengths, tsi_send_parts, reduce,       \
+              tsi_confirm_lengths, tsi_send_parts,      receive}
 
 const struct tsi_combine_ops tsi_combine_shard = {
     .name = "shard",

@@ -8,17 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/fault.h"
+#include "codec/index_stream.h"
 #include "combine/combine.h"
-#include "combine/list.h"
+
+#define COUNT_LEN sizeof(uint32_t)
 
 struct sparse {
     struct tsi_piece *slice;  /* in the order of their owners */
     struct tsi_pieces *owned; /* by rank */
-    struct tsi_list list;
-    uint8_t *own; /* this worker's payload */
-    struct tsi_messages there;
-    struct tsi_messages back;
+    uint32_t *index; /* entries of a list that is written or read: as many as the longest */
+    float *value;    /* slice has elements, and what collect_f32 needs beyond */
+    uint8_t *own;    /* this worker's payload */
 };
 
 static const char *refuses(const terse_codec_about *codec)
@@ -27,35 +29,85 @@ static const char *refuses(const terse_codec_about *codec)
     return selects ? NULL : "only codecs that select elements are sparse";
 }
 
-/* ---- creation ---- */
+/* ---- a slice as a list: u32 count, index stream, count floats ---- */
 
-/* No message about the slices of `owner` is longer. */
-static size_t message_cap(const struct sparse *sparse, uint32_t owner)
+/* The length in bytes of a list of `count` elements of a slice of n; largest for count = n. */
+static size_t list_len(size_t n, size_t count)
 {
-    const struct tsi_pieces pieces = sparse->owned[owner];
-    size_t cap = TSI_PART_EXTRA;
-    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        cap += tsi_list_len(sparse->slice[i].count, sparse->slice[i].count);
-    return cap;
+    return COUNT_LEN + (count > 0 ? tsi_index_shape(n, count).len + count * sizeof(float) : 0);
 }
 
-static terse_status create_messages(const struct tsi_bucket *bucket, struct sparse *sparse)
+/* Writes the nonzero elements of a slice of the dense buffer; returns the length of the list. */
+static size_t write_list(const struct tsi_bucket *bucket, const struct tsi_piece *slice,
+                         uint8_t *out)
 {
-    const uint32_t workers = bucket->in->workers;
-    const uint32_t rank = bucket->in->rank;
-    size_t *const cap = calloc(2 * (size_t)workers, sizeof *cap);
-    if (!cap)
-        return TERSE_NO_MEMORY;
-    for (uint32_t r = 0; r < workers; r++) {
-        cap[r] = message_cap(sparse, r);
-        cap[workers + r] = message_cap(sparse, rank);
-    }
-    sparse->there = (struct tsi_messages){.phase = 0, .varies = 1};
-    sparse->back = (struct tsi_messages){.phase = 1, .varies = 1, .to_all = 1};
-    terse_status status = tsi_messages_create(&sparse->there, rank, workers, cap, cap + workers);
+    const struct sparse *const sparse = bucket->private;
+    const size_t count = bucket->in->kernel->collect_f32(
+        bucket->in->dense + slice->offset, slice->count, 1, 0, sparse->index, sparse->value);
+    tsi_store_u32(out, (uint32_t)count);
+    if (count == 0)
+        return COUNT_LEN;
+    const struct tsi_index_shape shape = tsi_index_shape(slice->count, count);
+    tsi_index_write(&shape, sparse->index, out + COUNT_LEN);
+    memcpy(out + COUNT_LEN + shape.len, sparse->value, count * sizeof(float));
+    return list_len(slice->count, count);
+}
+
+/* Adds a list to its slice of the dense buffer; *used is its length. The bytes are untrusted. */
+static terse_status add_list(const struct tsi_bucket *bucket, const struct tsi_piece *slice,
+                             const uint8_t *bytes, size_t len, size_t *used, terse_fault *fault)
+{
+    const struct sparse *const sparse = bucket->private;
+    const size_t count = len < COUNT_LEN ? 0 : tsi_load_u32(bytes);
+    if (count > slice->count)
+        return tsi_fail(fault, TERSE_BAD_FRAME, 0, "list: %zu of %zu elements", count,
+                        slice->count);
+    *used = list_len(slice->count, count);
+    if (len < *used)
+        return tsi_fail(fault, TERSE_BAD_FRAME, len, "list: needs %zu bytes, %zu are left", *used,
+                        len);
+    if (count == 0)
+        return TERSE_OK;
+    const struct tsi_index_shape shape = tsi_index_shape(slice->count, count);
+    struct tsi_index_reader reader;
+    float *const out = bucket->in->dense + slice->offset;
+    memset(sparse->value, 0, count * sizeof(float));
+    if (bucket->in->kernel->add_f32(sparse->value, bytes + COUNT_LEN + shape.len, count))
+        return tsi_fail(fault, TERSE_BAD_FRAME, COUNT_LEN + shape.len, "a value is not finite");
+    terse_status status = tsi_index_open(&shape, bytes + COUNT_LEN, &reader, fault);
     if (status == TERSE_OK)
-        status = tsi_messages_create(&sparse->back, rank, workers, cap + workers, cap);
-    free(cap);
+        status = tsi_index_next(&reader, count, out, sparse->index, fault);
+    for (size_t i = 0; i < count && status == TERSE_OK; i++)
+        out[sparse->index[i]] += sparse->value[i];
+    return status;
+}
+
+/* ---- creation ---- */
+
+/* The longest parts are those in which every element has been chosen. */
+static terse_status create_messages(struct tsi_bucket *bucket)
+{
+    const struct sparse *const sparse = bucket->private;
+    const uint32_t workers = bucket->in->workers;
+    struct tsi_messages *const both[2] = {&bucket->there, &bucket->back};
+    terse_status status = TERSE_OK;
+    for (int i = 0; i < 2 && status == TERSE_OK; i++) {
+        size_t *const cap = calloc(workers, sizeof *cap);
+        *both[i] = (struct tsi_messages){.codec = bucket->codec,
+                                         .piece = sparse->slice,
+                                         .owned = sparse->owned,
+                                         .from_owners = i,
+                                         .to_all = i,
+                                         .varies = 1,
+                                         .cap = cap};
+        for (uint32_t r = 0; r < workers && cap; r++) {
+            const struct tsi_pieces pieces = sparse->owned[r];
+            cap[r] = TSI_PART_EXTRA;
+            for (uint32_t p = pieces.first; p < pieces.first + pieces.count; p++)
+                cap[r] += list_len(sparse->slice[p].count, sparse->slice[p].count);
+        }
+        status = cap ? tsi_messages_create(bucket, both[i]) : TERSE_NO_MEMORY;
+    }
     return status;
 }
 
@@ -77,11 +129,9 @@ static terse_status create(struct tsi_bucket *bucket)
                                     bucket->tensor_count, workers, sparse->slice, sparse->owned);
     for (uint32_t i = 0; i < slices; i++)
         longest = sparse->slice[i].count > longest ? sparse->slice[i].count : longest;
-    sparse->list.index = malloc((longest + TSK_COLLECT_ROOM) * sizeof *sparse->list.index);
-    sparse->list.value = malloc((longest + TSK_COLLECT_ROOM) * sizeof *sparse->list.value);
-    if (!sparse->list.index || !sparse->list.value)
-        return TERSE_NO_MEMORY;
-    return create_messages(bucket, sparse);
+    sparse->index = malloc((longest + TSK_COLLECT_ROOM) * sizeof *sparse->index);
+    sparse->value = malloc((longest + TSK_COLLECT_ROOM) * sizeof *sparse->value);
+    return sparse->index && sparse->value ? create_messages(bucket) : TERSE_NO_MEMORY;
 }
 
 static void destroy(struct tsi_bucket *bucket)
@@ -89,70 +139,54 @@ static void destroy(struct tsi_bucket *bucket)
     struct sparse *const sparse = bucket->private;
     free(sparse->slice);
     free(sparse->owned);
-    free(sparse->list.index);
-    free(sparse->list.value);
+    free(sparse->index);
+    free(sparse->value);
     free(sparse->own);
-    tsi_messages_destroy(&sparse->there);
-    tsi_messages_destroy(&sparse->back);
 }
 
-/* ---- lists ---- */
+/* ---- parts ---- */
 
-/* What the dense buffer holds of an owner's slices, as a part; void if this bucket has failed. */
-static void write_lists(struct tsi_bucket *bucket, const struct tsi_part *part,
-                        struct tsi_pieces pieces, uint8_t *frame)
+/* What the dense buffer holds of an owner's slices, as the part for `receiver`. */
+static void seal_lists(struct tsi_bucket *bucket, struct tsi_messages *messages, uint32_t receiver)
 {
     const struct sparse *const sparse = bucket->private;
+    const struct tsi_pieces pieces = sparse->owned[receiver];
+    uint8_t *const payload = (uint8_t *)messages->send_at[receiver] + TSI_PART_PAYLOAD_AT;
     size_t len = 0;
     uint64_t from = tsi_now();
-    if (bucket->status != TERSE_OK) {
-        tsi_part_void(part, frame);
-        return;
-    }
-    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        len += tsi_list_write(&sparse->list, bucket->in->kernel, &sparse->slice[i],
-                              bucket->in->dense, frame + TSI_PART_PAYLOAD_AT + len);
+    for (uint32_t i = 0; i < pieces.count && bucket->status == TERSE_OK; i++)
+        len += write_list(bucket, &sparse->slice[pieces.first + i], payload + len);
     tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
-    tsi_part_seal(bucket->codec, part, len, frame);
-    tsi_clock(bucket->in, TERSE_STAGE_WIRE, &from);
+    (void)tsi_seal_part(bucket, messages, receiver, len);
 }
 
 /* Adds what was received about an owner's slices to the dense buffer. */
-static void read_lists(struct tsi_bucket *bucket, const struct tsi_part *part,
-                       const struct tsi_messages *messages, struct tsi_pieces pieces)
+static void add_lists(struct tsi_bucket *bucket, const struct tsi_messages *messages,
+                      uint32_t sender)
 {
     const struct sparse *const sparse = bucket->private;
-    const uint8_t *payload = NULL;
     terse_fault fault = {.rank = -1};
     terse_status status = TERSE_OK;
-    size_t len = 0;
+    struct tsi_opened part;
     size_t at = 0;
-    if (bucket->status != TERSE_OK ||
-        !tsi_open_part(bucket, bucket->codec, part, messages, &payload, &len))
+    if (!tsi_open_part(bucket, messages, sender, &part))
         return;
     uint64_t from = tsi_now();
-    for (uint32_t i = pieces.first; i < pieces.first + pieces.count && status == TERSE_OK; i++) {
+    for (uint32_t i = 0; i < part.pieces.count && status == TERSE_OK; i++) {
         size_t used = 0;
-        status = tsi_list_add(&sparse->list, bucket->in->kernel, &sparse->slice[i], payload + at,
-                              len - at, &used, bucket->in->dense, &fault);
+        status = add_list(bucket, &sparse->slice[part.pieces.first + i], part.payload + at,
+                          part.len - at, &used, &fault);
         at += used;
     }
-    if (status == TERSE_OK && at != len)
+    if (status == TERSE_OK && at != part.len)
         status = tsi_fail(&fault, TERSE_BAD_FRAME, at, "list: bytes after the last");
     tsi_clock(bucket->in, TERSE_STAGE_COMBINE, &from);
-    (void)tsi_bucket_fail(bucket, status, (int32_t)part->route.sender, &fault);
-}
-
-static void zero_slices(const struct tsi_bucket *bucket, struct tsi_pieces pieces)
-{
-    const struct sparse *const sparse = bucket->private;
-    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
-        memset(bucket->in->dense + sparse->slice[i].offset, 0,
-               sparse->slice[i].count * sizeof(float));
+    (void)tsi_bucket_fail(bucket, status, (int32_t)sender, &fault);
 }
 
 /* ---- the phases ---- */
 
+/* What this worker has chosen, to the owners. */
 static terse_status send(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
@@ -172,92 +206,53 @@ static terse_status send(struct tsi_bucket *bucket)
     }
     bucket->payload = sparse->own;
     tsi_clock(in, TERSE_STAGE_ENCODE, &from);
-    for (uint32_t r = 0; r < in->workers; r++) {
-        const struct tsi_part part = tsi_part_of(bucket, &sparse->there, in->rank, r, in->key,
-                                                 sparse->slice, sparse->owned[r]);
-        write_lists(bucket, &part, sparse->owned[r], sparse->there.send_at[r]);
-    }
-    return tsi_messages_post(bucket, &sparse->there);
+    for (uint32_t r = 0; r < in->workers; r++)
+        seal_lists(bucket, &bucket->there, r);
+    return tsi_messages_post(bucket, &bucket->there);
 }
 
-static terse_status confirm_there(struct tsi_bucket *bucket)
+/* As an owner: the union of what all chose, to all. What was finite on every worker may overflow
+ * when added: nobody's fault, and a skip. */
+static terse_status reduce(struct tsi_bucket *bucket)
 {
-    return tsi_messages_confirm(bucket, &((struct sparse *)bucket->private)->there);
-}
-
-static terse_status send_there(struct tsi_bucket *bucket)
-{
-    return tsi_messages_send(bucket, &((struct sparse *)bucket->private)->there);
-}
-
-/* What was finite on every worker may overflow when added: nobody's fault, and a skip. */
-static void check_sum(struct tsi_bucket *bucket)
-{
+    const struct tsi_collective *const in = bucket->in;
     const struct sparse *const sparse = bucket->private;
-    const struct tsi_pieces mine = sparse->owned[bucket->in->rank];
+    const struct tsi_piece *const slice = sparse->slice + sparse->owned[in->rank].first;
+    const uint32_t slices = sparse->owned[in->rank].count;
+    const terse_status status = tsi_messages_wait(bucket);
     uint32_t most = 0;
     terse_fault fault;
-    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
-        const uint32_t here = bucket->in->kernel->magnitude_max_f32(
-            bucket->in->dense + sparse->slice[i].offset, sparse->slice[i].count);
+    if (status != TERSE_OK)
+        return status;
+    for (uint32_t i = 0; i < slices; i++)
+        memset(in->dense + slice[i].offset, 0, slice[i].count * sizeof(float));
+    for (uint32_t r = 0; r < in->workers; r++)
+        add_lists(bucket, &bucket->there, r);
+    for (uint32_t i = 0; i < slices; i++) {
+        const uint32_t here =
+            in->kernel->magnitude_max_f32(in->dense + slice[i].offset, slice[i].count);
         most = here > most ? here : most;
     }
     if (most >= TSK_INFINITY_BITS)
         (void)tsi_bucket_fail(
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
-}
-
-/* As an owner: the union of what all chose, to all. */
-static terse_status reduce(struct tsi_bucket *bucket)
-{
-    struct tsi_collective *const in = bucket->in;
-    struct sparse *const sparse = bucket->private;
-    const struct tsi_pieces mine = sparse->owned[in->rank];
-    const terse_status status = tsi_messages_wait(bucket);
-    if (status != TERSE_OK)
-        return status;
-    zero_slices(bucket, mine);
-    for (uint32_t r = 0; r < in->workers; r++) {
-        const struct tsi_part part = tsi_part_of(bucket, &sparse->there, r, in->rank,
-                                                 tsi_worker_key(bucket, r), sparse->slice, mine);
-        read_lists(bucket, &part, &sparse->there, mine);
-    }
-    check_sum(bucket);
-    const struct tsi_part part = tsi_part_of(bucket, &sparse->back, in->rank, TSI_TO_ALL,
-                                             tsi_owner_key(bucket, in->rank), sparse->slice, mine);
-    write_lists(bucket, &part, mine, sparse->back.memory);
-    return tsi_messages_post(bucket, &sparse->back);
-}
-
-static terse_status confirm_back(struct tsi_bucket *bucket)
-{
-    return tsi_messages_confirm(bucket, &((struct sparse *)bucket->private)->back);
-}
-
-static terse_status send_back(struct tsi_bucket *bucket)
-{
-    return tsi_messages_send(bucket, &((struct sparse *)bucket->private)->back);
+    seal_lists(bucket, &bucket->back, in->rank);
+    return tsi_messages_post(bucket, &bucket->back);
 }
 
 static terse_status receive(struct tsi_bucket *bucket)
 {
-    struct tsi_collective *const in = bucket->in;
-    struct sparse *const sparse = bucket->private;
+    const struct tsi_collective *const in = bucket->in;
+    float *const sum = in->dense + bucket->first;
     const terse_status status = tsi_messages_wait(bucket);
-    for (uint32_t r = 0; r < in->workers && status == TERSE_OK; r++) {
-        const struct tsi_part part =
-            tsi_part_of(bucket, &sparse->back, r, TSI_TO_ALL, tsi_owner_key(bucket, r),
-                        sparse->slice, sparse->owned[r]);
-        zero_slices(bucket, sparse->owned[r]);
-        read_lists(bucket, &part, &sparse->back, sparse->owned[r]);
-        if (bucket->status == TERSE_OK)
-            bucket->agreed = tsi_fold(bucket->agreed, tsi_part_checksum(sparse->back.recv_at[r]));
-    }
-    tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){.kind = TSI_SPAN_DENSE,
-                                                            .first = bucket->first,
-                                                            .count = (size_t)bucket->count,
-                                                            .value = in->dense + bucket->first});
-    return status;
+    if (status != TERSE_OK)
+        return status;
+    memset(sum, 0, (size_t)bucket->count * sizeof *sum);
+    for (uint32_t r = 0; r < in->workers; r++)
+        add_lists(bucket, &bucket->back, r);
+    tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){TSI_SPAN_DENSE, bucket->first,
+                                                            (size_t)bucket->count, .value = sum});
+    return TERSE_OK;
 }
 
 const struct tsi_combine_ops tsi_combine_sparse_allreduce = {
@@ -268,5 +263,6 @@ const struct tsi_combine_ops tsi_combine_sparse_allreduce = {
     .refuses = refuses,
     .create = create,
     .destroy = destroy,
-    .phase = {send, confirm_there, send_there, reduce, confirm_back, send_back, receive},
+    .phase = {send, tsi_confirm_lengths, tsi_send_parts, reduce, tsi_confirm_lengths,
+              tsi_send_parts, receive},
 };

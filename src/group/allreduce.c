@@ -30,30 +30,18 @@ enum phase { REDUCE_SCATTER, ALLGATHER };
 /* What is sent in the first phase may still be under way when the second fills in its own. */
 enum check_role { SENT, SENT_SUMS, ARRIVED, COMPUTED, CHECK_ROLES };
 
-static size_t round_up(size_t count)
+/* The smallest multiple of SLICE_STEP of which `parts` hold `count` floats. */
+static size_t share_of(size_t count, size_t parts)
 {
-    return (count + SLICE_STEP - 1) / SLICE_STEP * SLICE_STEP;
+    const size_t steps = parts * SLICE_STEP;
+    return (count / steps + (count % steps != 0)) * SLICE_STEP;
 }
 
-static size_t divide_up(size_t count, size_t parts)
-{
-    return count / parts + (count % parts != 0);
-}
-
-static size_t slice_of(const terse_group *group, size_t count)
-{
-    return round_up(divide_up(count, group->workers));
-}
-
-/* Checks that were sent, that arrived and that were computed: one for each rank and segment. */
-static size_t check_floats(const terse_group *group)
-{
-    return (size_t)CHECK_FLOATS * group->workers * TERSE_ALLREDUCE_SEGMENTS;
-}
-
+/* The slices of all other ranks, and the checks of all. */
 size_t terse_group_allreduce_scratch(const terse_group *group, size_t count)
 {
-    return slice_of(group, count) * (group->workers - 1) + CHECK_ROLES * check_floats(group);
+    const size_t checks = (size_t)CHECK_ROLES * group->workers * TERSE_ALLREDUCE_SEGMENTS;
+    return share_of(count, group->workers) * (group->workers - 1) + checks * CHECK_FLOATS;
 }
 
 /* ---- where things lie ---- */
@@ -76,20 +64,21 @@ static struct span span_of(const terse_allreduce *all, uint32_t r, uint32_t segm
     return (struct span){left ? first : 0, count};
 }
 
+/* What rank r sent about a segment of this rank's slice: the slices of all other ranks lie one
+ * after the other. */
+static float *received_from(const terse_group *group, const terse_allreduce *all, uint32_t r,
+                            uint32_t segment)
+{
+    return all->scratch + (r - (r > group->rank)) * all->slice + segment * all->segment;
+}
+
+/* Behind them: by role, rank and segment. */
 static uint8_t *check_at(const terse_group *group, const terse_allreduce *all, enum check_role role,
                          uint32_t r, uint32_t segment)
 {
     float *const checks = all->scratch + all->slice * (group->workers - 1);
-    const size_t number = (size_t)r * TERSE_ALLREDUCE_SEGMENTS + segment;
-    return (uint8_t *)(checks + (size_t)role * check_floats(group) + number * CHECK_FLOATS);
-}
-
-/* What rank r sent about this rank's slice; nothing is kept for this rank itself. */
-static float *received_from(const terse_group *group, const terse_allreduce *all, uint32_t r,
-                            uint32_t segment)
-{
-    const size_t row = r < group->rank ? r : r - 1;
-    return all->scratch + row * all->slice + segment * all->segment;
+    const size_t of_rank = ((size_t)role * group->workers + r) * TERSE_ALLREDUCE_SEGMENTS;
+    return (uint8_t *)(checks + (of_rank + segment) * CHECK_FLOATS);
 }
 
 static void compute_check(const terse_group *group, const terse_allreduce *all,
@@ -104,24 +93,6 @@ static void compute_check(const terse_group *group, const terse_allreduce *all,
                   tsi_hash_keyed(key, sizeof key, floats, count * sizeof *floats));
 }
 
-/* Alone, or between threads, nothing travels. */
-static int is_checked(const terse_group *group)
-{
-    return !group->in_process && group->workers > 1;
-}
-
-/* The checks of the sums that this rank sends: the same to all. */
-static void check_sums(const terse_group *group, const terse_allreduce *all, uint32_t segment)
-{
-    const struct span mine = span_of(all, group->rank, segment);
-    const uint32_t first = group->rank == 0;
-    compute_check(group, all, SENT_SUMS, ALLGATHER, first, segment, all->floats + mine.first,
-                  mine.count);
-    for (uint32_t r = 0; r < group->workers; r++)
-        memcpy(check_at(group, all, SENT_SUMS, r, segment),
-               check_at(group, all, SENT_SUMS, first, segment), CHECK_LEN);
-}
-
 /* ---- messages ---- */
 
 /* One segment to and from every rank: slices where they are reduced, or sums to all. */
@@ -129,23 +100,26 @@ static terse_status post_segment(terse_group *group, terse_allreduce *all, enum 
                                  uint32_t segment, terse_fault *fault)
 {
     const struct span mine = span_of(all, group->rank, segment);
-    tsi_group_clear(group);
+    if (!group->in_process && phase == ALLGATHER) /* the same check to all */
+        compute_check(group, all, SENT_SUMS, phase, group->rank, segment, all->floats + mine.first,
+                      mine.count);
     for (uint32_t r = 0; r < group->workers; r++) {
         const struct span theirs = span_of(all, r, segment);
-        const struct span *const out = phase == REDUCE_SCATTER ? &theirs : &mine;
+        const struct span out = phase == REDUCE_SCATTER ? theirs : mine;
+        const struct span in = phase == REDUCE_SCATTER ? mine : theirs;
+        group->send_len[r] = r == group->rank ? 0 : out.count * sizeof(float);
+        group->recv_len[r] = r == group->rank ? 0 : in.count * sizeof(float);
         if (r == group->rank)
             continue;
-        group->send_at[r] = all->floats + out->first;
-        group->send_len[r] = out->count * sizeof(float);
+        group->send_at[r] = all->floats + out.first;
         group->recv_at[r] = phase == REDUCE_SCATTER ? received_from(group, all, r, segment)
-                                                    : all->floats + theirs.first;
-        group->recv_len[r] = (phase == REDUCE_SCATTER ? mine : theirs).count * sizeof(float);
-        if (is_checked(group) && phase == REDUCE_SCATTER)
-            compute_check(group, all, SENT, phase, r, segment, all->floats + out->first,
-                          out->count);
+                                                    : all->floats + in.first;
+        if (!group->in_process && phase == REDUCE_SCATTER)
+            compute_check(group, all, SENT, phase, r, segment, all->floats + out.first, out.count);
+        else if (!group->in_process)
+            memcpy(check_at(group, all, SENT_SUMS, r, segment),
+                   check_at(group, all, SENT_SUMS, group->rank, segment), CHECK_LEN);
     }
-    if (is_checked(group) && phase == ALLGATHER)
-        check_sums(group, all, segment);
     return tsi_group_post(group, &all->requests[segment], fault);
 }
 
@@ -154,15 +128,14 @@ static terse_status post_checks(terse_group *group, terse_allreduce *all, enum c
                                 terse_fault *fault)
 {
     const size_t len = (size_t)all->segments * CHECK_LEN;
-    tsi_group_clear(group);
     for (uint32_t r = 0; r < group->workers; r++) {
+        group->send_len[r] = group->recv_len[r] = r == group->rank ? 0 : len;
         if (r == group->rank)
             continue;
-        if (group->in_process)
-            memset(check_at(group, all, sent, r, 0), 0, len);
         group->send_at[r] = check_at(group, all, sent, r, 0);
         group->recv_at[r] = check_at(group, all, ARRIVED, r, 0);
-        group->send_len[r] = group->recv_len[r] = len;
+        if (group->in_process)
+            memset(check_at(group, all, sent, r, 0), 0, len);
     }
     return tsi_group_post(group, &all->checks, fault);
 }
@@ -171,7 +144,7 @@ static terse_status post_checks(terse_group *group, terse_allreduce *all, enum c
 static terse_status compare_checks(terse_group *group, terse_allreduce *all, terse_fault *fault)
 {
     terse_status status = terse_group_wait(group, all->checks, fault);
-    for (uint32_t r = 0; r < group->workers && status == TERSE_OK && is_checked(group); r++) {
+    for (uint32_t r = 0; r < group->workers && status == TERSE_OK && !group->in_process; r++) {
         if (r == group->rank ||
             memcmp(check_at(group, all, ARRIVED, r, 0), check_at(group, all, COMPUTED, r, 0),
                    (size_t)all->segments * CHECK_LEN) == 0)
@@ -192,7 +165,7 @@ static void add_segment(const terse_group *group, terse_allreduce *all, uint32_t
                         const struct tsk_table *kernel)
 {
     const struct span mine = span_of(all, group->rank, segment);
-    for (uint32_t r = 0; r < group->workers && is_checked(group); r++)
+    for (uint32_t r = 0; r < group->workers && !group->in_process; r++)
         if (r != group->rank)
             compute_check(group, all, COMPUTED, REDUCE_SCATTER, r, segment,
                           received_from(group, all, r, segment), mine.count);
@@ -219,18 +192,18 @@ terse_status tsi_allreduce_post(terse_group *group, float *floats, size_t count,
                                 uint64_t key, terse_allreduce *out, terse_fault *fault)
 {
     terse_allreduce all = {.floats = floats, .scratch = scratch, .count = count, .key = key};
-    terse_status status = tsi_group_alive(group, fault);
+    terse_status status = tsi_group_usable(group, NULL, fault);
     if (status != TERSE_OK)
         return status;
     if (!out || (count && !floats) || count > SIZE_MAX / 16 ||
         (count && group->workers > 1 && !scratch))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
                         "all-reduce: no floats, no scratch or too many");
-    all.slice = slice_of(group, count);
-    all.segment = round_up(divide_up(all.slice, TERSE_ALLREDUCE_SEGMENTS));
+    all.slice = share_of(count, group->workers);
+    all.segment = share_of(all.slice, TERSE_ALLREDUCE_SEGMENTS);
     if (all.segment < SEGMENT)
         all.segment = SEGMENT;
-    all.segments = (uint32_t)divide_up(all.slice, all.segment);
+    all.segments = (uint32_t)((all.slice + all.segment - 1) / all.segment);
     if (all.segments + 1 > group->free_count)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "all-reduce: needs %u requests, %u are free",
                         (unsigned)all.segments + 1, (unsigned)group->free_count);
@@ -246,7 +219,7 @@ terse_status tsi_allreduce_post(terse_group *group, float *floats, size_t count,
 terse_status terse_group_allreduce_post(terse_group *group, float *floats, size_t count,
                                         float *scratch, terse_allreduce *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_alive(group, fault);
+    const terse_status status = tsi_group_usable(group, NULL, fault);
     if (status != TERSE_OK)
         return status;
     return tsi_allreduce_post(group, floats, count, scratch, ++group->allreduces, out, fault);
@@ -256,7 +229,7 @@ terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *
                                            terse_fault *fault)
 {
     const struct tsk_table *kernel = NULL;
-    terse_status status = all ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
+    terse_status status = all ? tsi_group_usable(group, NULL, fault) : TERSE_BAD_ARGUMENT;
     if (status == TERSE_OK)
         status = tsk_bound(&kernel, fault);
     for (uint32_t i = 0; status == TERSE_OK && i < all->segments; i++) {
@@ -278,10 +251,10 @@ terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *
 terse_status terse_group_allreduce_wait(terse_group *group, terse_allreduce *all,
                                         terse_fault *fault)
 {
-    terse_status status = all ? tsi_group_alive(group, fault) : TERSE_BAD_ARGUMENT;
+    terse_status status = all ? tsi_group_usable(group, NULL, fault) : TERSE_BAD_ARGUMENT;
     for (uint32_t i = 0; status == TERSE_OK && i < all->segments; i++) {
         status = terse_group_wait(group, all->requests[i], fault);
-        for (uint32_t r = 0; r < group->workers && status == TERSE_OK && is_checked(group); r++) {
+        for (uint32_t r = 0; r < group->workers && status == TERSE_OK && !group->in_process; r++) {
             const struct span theirs = span_of(all, r, i);
             uint8_t *const check = check_at(group, all, COMPUTED, r, i);
             if (r == group->rank) /* the others compute the same */

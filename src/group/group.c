@@ -10,31 +10,11 @@ static const uint64_t second = 1000000000u; /* in nanoseconds */
 
 /* ---- handles ---- */
 
-static int has_ops(const terse_group_ops *ops)
-{
-    return ops && ops->size >= sizeof *ops && ops->post && ops->test && ops->wait;
-}
-
-/* Places the arrays behind the struct, the bytes last. */
-static void carve(terse_group *group)
-{
-    const size_t workers = group->workers;
-    char *tail = (char *)(group + 1);
-    group->send_at = (void *)tail;
-    tail += workers * sizeof *group->send_at;
-    group->recv_at = (void *)tail;
-    tail += workers * sizeof *group->recv_at;
-    group->send_len = (void *)tail;
-    tail += workers * sizeof *group->send_len;
-    group->recv_len = (void *)tail;
-    tail += workers * sizeof *group->recv_len;
-    group->bytes = (void *)tail;
-}
-
 terse_status terse_group_callbacks(const terse_group_ops *ops, void *context, uint32_t rank,
                                    uint32_t workers, terse_group **out)
 {
-    if (!has_ops(ops) || !out || workers == 0 || workers > TERSE_MAX_WORKERS || rank >= workers)
+    if (!ops || ops->size < sizeof *ops || !ops->post || !ops->test || !ops->wait || !out ||
+        workers == 0 || workers > TERSE_MAX_WORKERS || rank >= workers)
         return TERSE_BAD_ARGUMENT;
     const size_t alltoallv_len = 2 * sizeof(void *) + 2 * sizeof(size_t);
     const size_t bytes_len = 1 + (size_t)TERSE_MAX_REQUESTS * workers;
@@ -45,11 +25,17 @@ terse_status terse_group_callbacks(const terse_group_ops *ops, void *context, ui
     group->context = context;
     group->rank = rank;
     group->workers = workers;
+    group->in_process = workers == 1;
     group->timeout = 60 * second;
     group->free_count = TERSE_MAX_REQUESTS;
     for (uint32_t i = 0; i < TERSE_MAX_REQUESTS; i++)
         group->free_slots[i] = TERSE_MAX_REQUESTS - 1 - i;
-    carve(group);
+    /* The arrays lie behind the struct, the bytes last. */
+    group->send_at = (void *)(group + 1);
+    group->recv_at = (void *)(group->send_at + workers);
+    group->send_len = (void *)(group->recv_at + workers);
+    group->recv_len = group->send_len + workers;
+    group->bytes = (void *)(group->recv_len + workers);
     *out = group;
     return TERSE_OK;
 }
@@ -94,16 +80,22 @@ void terse_group_traffic(const terse_group *group, uint64_t *sent, uint64_t *rec
 
 /* ---- failure ---- */
 
-terse_status tsi_group_alive(const terse_group *group, terse_fault *fault)
+terse_status tsi_group_usable(const terse_group *group, const terse_request *request,
+                              terse_fault *fault)
 {
     if (!group)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "group is NULL");
-    if (!group->dead)
-        return TERSE_OK;
-    (void)tsi_fail(fault, TERSE_PEER_LOST, 0, "the group is dead: %.200s", group->cause.text);
-    if (fault)
-        fault->rank = group->cause.rank;
-    return TERSE_PEER_LOST;
+    if (group->dead) {
+        (void)tsi_fail(fault, TERSE_PEER_LOST, 0, "the group is dead: %.200s", group->cause.text);
+        if (fault)
+            fault->rank = group->cause.rank;
+        return TERSE_PEER_LOST;
+    }
+    if (request && (request->slot >= TERSE_MAX_REQUESTS || !group->slots[request->slot].in_flight ||
+                    group->slots[request->slot].generation != request->generation))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "the request is not in flight: done already, or never posted");
+    return TERSE_OK;
 }
 
 static void explain(terse_group *group, terse_status status, int32_t rank)
@@ -151,18 +143,12 @@ static terse_status failed(terse_group *group, terse_status status, int32_t rank
 
 /* ---- post ---- */
 
-void tsi_group_clear(terse_group *group)
-{
-    const size_t workers = group->workers;
-    memset(group->send_at, 0, workers * sizeof *group->send_at);
-    memset(group->recv_at, 0, workers * sizeof *group->recv_at);
-    memset(group->send_len, 0, workers * sizeof *group->send_len);
-    memset(group->recv_len, 0, workers * sizeof *group->recv_len);
-}
-
-static terse_status check_alltoallv(const terse_group *group, terse_fault *fault)
+terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault)
 {
     const uint32_t me = group->rank;
+    terse_status status = tsi_group_usable(group, NULL, fault);
+    if (status)
+        return status;
     for (uint32_t r = 0; r < group->workers; r++)
         if ((group->send_len[r] && !group->send_at[r]) ||
             (group->recv_len[r] && !group->recv_at[r]))
@@ -176,25 +162,11 @@ static terse_status check_alltoallv(const terse_group *group, terse_fault *fault
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
                         "all %u requests are in flight; wait for one first",
                         (unsigned)TERSE_MAX_REQUESTS);
-    return TERSE_OK;
-}
-
-/* Copies the message of this rank to itself, and removes it from the all-to-all. */
-static void copy_own(terse_group *group)
-{
-    const uint32_t me = group->rank;
     if (group->send_len[me] && group->recv_at[me] != group->send_at[me])
         memmove(group->recv_at[me], group->send_at[me], group->send_len[me]);
     group->send_len[me] = 0;
     group->recv_len[me] = 0;
-}
 
-terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault)
-{
-    terse_status status = check_alltoallv(group, fault);
-    if (status)
-        return status;
-    copy_own(group);
     const terse_alltoallv alltoallv = {group->send_at, group->send_len, group->recv_at,
                                        group->recv_len};
     const uint32_t slot = group->free_slots[group->free_count - 1];
@@ -217,18 +189,6 @@ terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault 
 
 /* ---- test and wait ---- */
 
-static terse_status find(terse_group *group, terse_request request, terse_fault *fault)
-{
-    const terse_status status = tsi_group_alive(group, fault);
-    if (status)
-        return status;
-    if (request.slot >= TERSE_MAX_REQUESTS || !group->slots[request.slot].in_flight ||
-        group->slots[request.slot].generation != request.generation)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "the request is not in flight: done already, or never posted");
-    return TERSE_OK;
-}
-
 static void finish(terse_group *group, uint32_t slot)
 {
     group->received += group->slots[slot].received;
@@ -239,7 +199,7 @@ static void finish(terse_group *group, uint32_t slot)
 terse_status terse_group_test(terse_group *group, terse_request request, int *done,
                               terse_fault *fault)
 {
-    terse_status status = done ? find(group, request, fault) : TERSE_BAD_ARGUMENT;
+    terse_status status = done ? tsi_group_usable(group, &request, fault) : TERSE_BAD_ARGUMENT;
     if (status)
         return status;
     int is_done = 0;
@@ -247,15 +207,15 @@ terse_status terse_group_test(terse_group *group, terse_request request, int *do
     status = group->ops.test(group->context, request.slot, &is_done, &rank);
     if (status)
         return failed(group, status, rank, fault);
+    *done = is_done != 0;
     if (is_done)
         finish(group, request.slot);
-    *done = is_done != 0;
     return TERSE_OK;
 }
 
 terse_status terse_group_wait(terse_group *group, terse_request request, terse_fault *fault)
 {
-    terse_status status = find(group, request, fault);
+    terse_status status = tsi_group_usable(group, &request, fault);
     if (status)
         return status;
     int32_t rank = -1;
@@ -271,12 +231,10 @@ terse_status terse_group_wait(terse_group *group, terse_request request, terse_f
 terse_status terse_group_post_alltoallv(terse_group *group, const terse_alltoallv *alltoallv,
                                         terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_alive(group, fault);
-    if (status)
-        return status;
-    if (!out || !alltoallv || !alltoallv->send_at || !alltoallv->send_len || !alltoallv->recv_at ||
-        !alltoallv->recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "alltoallv: an array or out is NULL");
+    if (!group || !out || !alltoallv || !alltoallv->send_at || !alltoallv->send_len ||
+        !alltoallv->recv_at || !alltoallv->recv_len)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "alltoallv: the group, an array or out is NULL");
     const size_t workers = group->workers;
     memcpy(group->send_at, alltoallv->send_at, workers * sizeof *group->send_at);
     memcpy(group->send_len, alltoallv->send_len, workers * sizeof *group->send_len);
@@ -289,11 +247,9 @@ terse_status terse_group_post_allgatherv(terse_group *group, const void *send, s
                                          void *const *recv_at, const size_t *recv_len,
                                          terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_alive(group, fault);
-    if (status)
-        return status;
-    if (!out || !recv_at || !recv_len)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "allgatherv: an array or out is NULL");
+    if (!group || !out || !recv_at || !recv_len)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "allgatherv: the group, an array or out is NULL");
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = send;
         group->send_len[r] = send_len;
@@ -306,37 +262,26 @@ terse_status terse_group_post_allgatherv(terse_group *group, const void *send, s
 terse_status terse_group_post_broadcast(terse_group *group, uint32_t root, void *bytes, size_t len,
                                         terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_alive(group, fault);
-    if (status)
-        return status;
-    if (!out || root >= group->workers || (len && !bytes))
+    if (!group || !out || root >= group->workers || (len && !bytes))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "broadcast: root %u of %u workers, or the buffer or out is NULL",
-                        (unsigned)root, (unsigned)group->workers);
-    tsi_group_clear(group);
-    if (group->rank != root) {
-        group->recv_at[root] = bytes;
-        group->recv_len[root] = len;
-        return tsi_group_post(group, out, fault);
-    }
+                        "broadcast: no rank %u, or the group, the buffer or out is NULL",
+                        (unsigned)root);
     for (uint32_t r = 0; r < group->workers; r++) {
-        group->send_at[r] = bytes;
-        group->send_len[r] = r == root ? 0 : len;
+        const int sends = group->rank == root && r != root;
+        const int receives = group->rank != root && r == root;
+        group->send_at[r] = group->recv_at[r] = bytes;
+        group->send_len[r] = sends ? len : 0;
+        group->recv_len[r] = receives ? len : 0;
     }
     return tsi_group_post(group, out, fault);
 }
 
 terse_status terse_group_post_barrier(terse_group *group, terse_request *out, terse_fault *fault)
 {
-    const terse_status status = tsi_group_alive(group, fault);
-    if (status)
-        return status;
-    if (!out || group->free_count == 0)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                        "barrier: out is NULL, or all %u requests are in flight",
-                        (unsigned)TERSE_MAX_REQUESTS);
-    /* The slot that tsi_group_post will use; each slot has bytes of its own. */
-    const uint32_t slot = group->free_slots[group->free_count - 1];
+    if (!group || !out)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "barrier: the group or out is NULL");
+    /* The slot that tsi_group_post will use, if one is free; each slot has bytes of its own. */
+    const uint32_t slot = group->free_count > 0 ? group->free_slots[group->free_count - 1] : 0;
     uint8_t *const received = group->bytes + 1 + (size_t)slot * group->workers;
     for (uint32_t r = 0; r < group->workers; r++) {
         group->send_at[r] = group->bytes;

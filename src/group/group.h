@@ -20,8 +20,8 @@ struct terse_group {
     uint64_t sent;
     uint64_t received;
     uint64_t allreduces; /* posted so far: keys their checks */
-    int in_process;      /* bytes never leave this process: nothing is checked */
-    terse_fault cause;   /* why it is dead */
+    int in_process; /* bytes never leave this process, or there is one worker: nothing is checked */
+    terse_fault cause; /* why it is dead */
     int dead;
 
     struct request_slot slots[TERSE_MAX_REQUESTS];
@@ -41,13 +41,13 @@ TERSE_CHECK terse_status tsi_allreduce_post(terse_group *group, float *floats, s
                                             float *scratch, uint64_t key, terse_allreduce *out,
                                             terse_fault *fault);
 
-/* TERSE_OK, or why nothing more can be done with this group. */
-TERSE_CHECK terse_status tsi_group_alive(const terse_group *group, terse_fault *fault);
+/* TERSE_OK, or why nothing can be done with this group, or with this request (may be NULL). */
+TERSE_CHECK terse_status tsi_group_usable(const terse_group *group, const terse_request *request,
+                                          terse_fault *fault);
 
-/* Clears the all-to-all that is being built. */
-void tsi_group_clear(terse_group *group);
-
-/* Posts it. The message of this rank to itself is copied at once; the engine gets the others. */
+/* Posts the all-to-all whose arrays have been filled in: the lengths of all messages, the addresses
+ * of those that are not empty. The message of this rank to itself is copied at once; the engine
+ * gets the others. */
 TERSE_CHECK terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault *fault);
 
 #endif

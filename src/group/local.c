@@ -24,8 +24,7 @@ struct buffers {
 
 struct handle {
     struct board *board;
-    struct buffers *buffers; /* `workers` entries per slot */
-    uint64_t posted;         /* all-to-alls so far */
+    uint64_t posted; /* all-to-alls so far */
     uint32_t rank;
     int left;
     uint64_t number[TERSE_MAX_REQUESTS]; /* the all-to-all in each slot */
@@ -33,13 +32,11 @@ struct handle {
 
 /* An all-to-all in flight. */
 struct rendezvous {
-    uint32_t posted;                        /* handles that have posted it */
-    uint32_t claimed;                       /* receivers whose copy has begun */
-    uint32_t served;                        /* receivers whose copy is done */
-    uint8_t slots[TERSE_MAX_LOCAL_WORKERS]; /* the slot of each handle */
+    uint32_t posted;         /* handles that have posted it */
+    uint32_t claimed;        /* receivers whose copy has begun */
+    uint32_t served;         /* receivers whose copy is done */
+    struct buffers *buffers; /* those of rank r for peer p at [r * workers + p] */
 };
-
-_Static_assert(TERSE_MAX_REQUESTS <= 256, "a slot is a byte");
 
 struct board {
     pthread_mutex_t lock;
@@ -55,19 +52,8 @@ struct board {
      * slots for all from `done` to n, so n - done < TERSE_MAX_REQUESTS. */
     struct rendezvous rendezvous[TERSE_MAX_REQUESTS];
     struct handle *handles;
-    struct buffers *buffers;
+    struct buffers *buffers; /* of all rendezvous */
 };
-
-static struct rendezvous *rendezvous_at(struct board *board, uint64_t number)
-{
-    return &board->rendezvous[number % TERSE_MAX_REQUESTS];
-}
-
-static struct buffers *buffers_of(const struct board *board, const struct rendezvous *rendezvous,
-                                  uint32_t who, uint32_t other)
-{
-    return &board->handles[who].buffers[(size_t)rendezvous->slots[who] * board->workers + other];
-}
 
 static void break_board(struct board *board, int32_t blamed, int32_t also_blamed)
 {
@@ -92,98 +78,81 @@ static terse_status blame(const struct handle *handle, int32_t *rank)
     return TERSE_MISMATCH;
 }
 
-/* ---- copying ---- */
-
-/* Checks the lengths of an all-to-all that all have posted. Breaks the board if a sender and its
- * receiver differ. Returns the total in bytes. */
-static uint64_t check_lengths(struct board *board, const struct rendezvous *rendezvous)
-{
-    uint64_t total = 0;
-    for (uint32_t from = 0; from < board->workers; from++)
-        for (uint32_t to = 0; to < board->workers; to++) {
-            const size_t len = buffers_of(board, rendezvous, from, to)->send_len;
-            if (len != buffers_of(board, rendezvous, to, from)->recv_len)
-                break_board(board, (int32_t)from, (int32_t)to);
-            total += len;
-        }
-    return total;
-}
-
-static void copy_to(const struct board *board, const struct rendezvous *rendezvous, uint32_t to)
-{
-    for (uint32_t i = 1; i < board->workers; i++) {
-        const uint32_t from = (to + i) % board->workers;
-        const struct buffers *const send = buffers_of(board, rendezvous, from, to);
-        if (send->send_len)
-            memcpy(buffers_of(board, rendezvous, to, from)->recv_at, send->send_at, send->send_len);
-    }
-}
-
-static void count_done(struct board *board)
-{
-    const uint64_t before = board->done;
-    struct rendezvous *rendezvous = rendezvous_at(board, board->done);
-    while (rendezvous->served == board->workers) {
-        memset(rendezvous, 0, sizeof *rendezvous);
-        board->done++;
-        rendezvous = rendezvous_at(board, board->done);
-    }
-    if (board->done != before)
-        pthread_cond_broadcast(&board->changed);
-}
+/* ---- the engine ---- */
 
 /* Serves one receiver of the oldest all-to-all that has one left. Returns 0 if there is none.
  * Releases the lock while it copies. */
 static int serve_one(struct board *board)
 {
+    const uint32_t workers = board->workers;
     struct rendezvous *rendezvous = NULL;
     if (board->broken)
         return 0;
     for (uint64_t number = board->done; number - board->done < TERSE_MAX_REQUESTS; number++) {
-        rendezvous = rendezvous_at(board, number);
-        if (rendezvous->posted < board->workers || rendezvous->claimed < board->workers)
+        rendezvous = &board->rendezvous[number % TERSE_MAX_REQUESTS];
+        if (rendezvous->posted < workers || rendezvous->claimed < workers)
             break;
     }
-    if (rendezvous->posted < board->workers || rendezvous->claimed == board->workers)
+    if (rendezvous->posted < workers || rendezvous->claimed == workers)
         return 0;
     const uint32_t to = rendezvous->claimed++;
     board->copying++;
     pthread_mutex_unlock(&board->lock);
-    copy_to(board, rendezvous, to);
+    for (uint32_t i = 1; i < workers; i++) {
+        const uint32_t from = (to + i) % workers;
+        const struct buffers *const send = &rendezvous->buffers[from * workers + to];
+        if (send->send_len)
+            memcpy(rendezvous->buffers[to * workers + from].recv_at, send->send_at, send->send_len);
+    }
     pthread_mutex_lock(&board->lock);
     board->copying--;
     rendezvous->served++;
-    count_done(board);
+    /* All-to-alls are done in order: a later one may have been served before its turn. */
+    for (;;) {
+        rendezvous = &board->rendezvous[board->done % TERSE_MAX_REQUESTS];
+        if (rendezvous->served < workers)
+            break;
+        rendezvous->posted = rendezvous->claimed = rendezvous->served = 0;
+        board->done++;
+        pthread_cond_broadcast(&board->changed);
+    }
     if (board->broken)
         pthread_cond_broadcast(&board->changed); /* local_destroy may wait for `copying` */
     return 1;
 }
 
-/* ---- the engine ---- */
-
+/* The last handle to post compares the lengths of all senders and receivers. */
 static terse_status local_post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
                                int32_t *rank)
 {
     struct handle *const handle = context;
     struct board *const board = handle->board;
-    struct buffers *const buffers = handle->buffers + (size_t)slot * board->workers;
-    for (uint32_t r = 0; r < board->workers; r++)
-        buffers[r] = (struct buffers){alltoallv->send_at[r], alltoallv->recv_at[r],
-                                      alltoallv->send_len[r], alltoallv->recv_len[r]};
+    const uint32_t workers = board->workers;
     pthread_mutex_lock(&board->lock);
     const terse_status status = board->broken ? blame(handle, rank) : TERSE_OK;
+    struct rendezvous *const rendezvous = &board->rendezvous[handle->posted % TERSE_MAX_REQUESTS];
+    struct buffers *const buffers = rendezvous->buffers;
+    for (uint32_t r = 0; r < workers && !status; r++)
+        buffers[handle->rank * workers + r] =
+            (struct buffers){alltoallv->send_at[r], alltoallv->recv_at[r], alltoallv->send_len[r],
+                             alltoallv->recv_len[r]};
     if (!status) {
-        struct rendezvous *const rendezvous = rendezvous_at(board, handle->posted);
         handle->number[slot] = handle->posted++;
-        rendezvous->slots[handle->rank] = (uint8_t)slot;
         rendezvous->posted++;
-        if (rendezvous->posted == board->workers) {
-            if (check_lengths(board, rendezvous) <= SMALL_ALLTOALL)
-                while (serve_one(board))
-                    continue;
-            else
-                pthread_cond_broadcast(&board->changed);
-        }
+    }
+    if (!status && rendezvous->posted == workers) {
+        uint64_t total = 0;
+        for (uint32_t from = 0; from < workers; from++)
+            for (uint32_t to = 0; to < workers; to++) {
+                const size_t len = buffers[from * workers + to].send_len;
+                if (len != buffers[to * workers + from].recv_len)
+                    break_board(board, (int32_t)from, (int32_t)to);
+                total += len;
+            }
+        if (total > SMALL_ALLTOALL)
+            pthread_cond_broadcast(&board->changed);
+        while (total <= SMALL_ALLTOALL && serve_one(board))
+            continue;
     }
     pthread_mutex_unlock(&board->lock);
     return status;
@@ -225,45 +194,32 @@ static terse_status local_test(void *context, uint32_t slot, int *done, int32_t 
     return status;
 }
 
-static struct timespec time_in(uint64_t nanoseconds)
-{
-    struct timespec at;
-    (void)clock_gettime(CLOCK_MONOTONIC, &at);
-    const uint64_t sum = (uint64_t)at.tv_nsec + nanoseconds % 1000000000u;
-    at.tv_sec += (time_t)(nanoseconds / 1000000000u + sum / 1000000000u);
-    at.tv_nsec = (long)(sum % 1000000000u);
-    return at;
-}
-
-/* Sleeps until the board changes. The timeout applies to posting: once all have posted, only
- * copying is left, which needs none. */
-static terse_status wait_changed(struct board *board, uint64_t number, const struct timespec *end,
-                                 int32_t *rank)
-{
-    if (first_absent(board, number, 0) < 0) {
-        pthread_cond_wait(&board->changed, &board->lock);
-        return TERSE_OK;
-    }
-    if (pthread_cond_timedwait(&board->changed, &board->lock, end) != ETIMEDOUT || board->broken)
-        return TERSE_OK;
-    *rank = first_absent(board, number, 0);
-    if (*rank < 0)
-        return TERSE_OK;
-    break_board(board, *rank, -1);
-    return TERSE_TIMEOUT;
-}
-
+/* Copies as long as there is something to copy, then sleeps until the board changes. The timeout
+ * applies to posting: once all have posted, only copying is left, which needs none. */
 static terse_status local_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
+    const uint64_t second = 1000000000u;
     struct handle *const handle = context;
     struct board *const board = handle->board;
     const uint64_t number = handle->number[slot];
-    const struct timespec end = time_in(nanoseconds);
+    struct timespec end;
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    const uint64_t sum = (uint64_t)end.tv_nsec + nanoseconds % second;
+    end.tv_sec += (time_t)(nanoseconds / second + sum / second);
+    end.tv_nsec = (long)(sum % second);
     pthread_mutex_lock(&board->lock);
     terse_status status = check(handle, number, rank);
     while (!status && board->done <= number) {
-        if (!serve_one(board) && board->done <= number)
-            status = wait_changed(board, number, &end, rank);
+        if (!serve_one(board) && board->done <= number) {
+            if (first_absent(board, number, 0) < 0) {
+                pthread_cond_wait(&board->changed, &board->lock);
+            } else if (pthread_cond_timedwait(&board->changed, &board->lock, &end) == ETIMEDOUT &&
+                       !board->broken && first_absent(board, number, 0) >= 0) {
+                *rank = first_absent(board, number, 0);
+                break_board(board, *rank, -1);
+                status = TERSE_TIMEOUT;
+            }
+        }
         if (!status)
             status = check(handle, number, rank);
     }
@@ -325,11 +281,11 @@ static struct board *make_board(uint32_t workers)
     struct board *const board = calloc(1, sizeof *board);
     if (!board)
         return NULL;
-    const size_t per_handle = (size_t)TERSE_MAX_REQUESTS * workers;
+    const size_t all_pairs = (size_t)workers * workers;
     board->workers = workers;
     board->owners = 1;
     board->handles = calloc(workers, sizeof *board->handles);
-    board->buffers = calloc(workers * per_handle, sizeof *board->buffers);
+    board->buffers = calloc(TERSE_MAX_REQUESTS * all_pairs, sizeof *board->buffers);
     if (!board->handles || !board->buffers || !init_sync(board)) {
         free(board->buffers);
         free(board->handles);
@@ -339,8 +295,9 @@ static struct board *make_board(uint32_t workers)
     for (uint32_t r = 0; r < workers; r++) {
         board->handles[r].board = board;
         board->handles[r].rank = r;
-        board->handles[r].buffers = board->buffers + r * per_handle;
     }
+    for (uint32_t i = 0; i < TERSE_MAX_REQUESTS; i++)
+        board->rendezvous[i].buffers = board->buffers + i * all_pairs;
     return board;
 }
 

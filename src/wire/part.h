@@ -28,32 +28,28 @@ struct tsi_route {
 /* The check of `len` bytes on this route; 0 where it is unchecked. */
 uint64_t tsi_route_check(const struct tsi_route *route, const void *bytes, size_t len);
 
-/* What a part is about, beside the codec. */
+/* What both sides know about a part before it is sent. */
 struct tsi_part {
     struct tsi_route route;
-    terse_rng_key key; /* that of its encoder */
-    uint64_t first;    /* element of the flat buffer where the bucket starts */
-    uint64_t count;    /* elements that the payload is about */
+    terse_rng_key key;                      /* that of its encoder */
+    uint8_t header[TERSE_FRAME_HEADER_LEN]; /* without the length of its payload, which is 0 */
 };
 
-/* The payload lies at frame + TSI_PART_PAYLOAD_AT already. */
-void tsi_part_seal(const terse_codec *codec, const struct tsi_part *part, size_t payload_len,
-                   uint8_t *frame);
+/* Writes what the headers of all parts of a codec have in common: all but pass, step, seed, worker
+ * and count. `first` is the element of the flat buffer where their bucket starts. */
+void tsi_part_header(const terse_codec *codec, uint64_t first, uint8_t out[TERSE_FRAME_HEADER_LEN]);
 
-/* The length of a part that was sealed or made void here. */
-size_t tsi_part_len(const uint8_t *frame);
+/* The payload lies at frame + TSI_PART_PAYLOAD_AT already. */
+void tsi_part_seal(const struct tsi_part *part, size_t payload_len, uint8_t *frame);
 
 /* In place of a part by a worker that has none: it failed, and its closing record tells why. */
 void tsi_part_void(const struct tsi_part *part, uint8_t *frame);
 
-/* A number that is equal where the parts are: the frame's checksum. */
-uint64_t tsi_part_checksum(const uint8_t *frame);
-
 /* Opens what must be exactly this part; `cap` bytes have arrived, the frame may be shorter.
  * TERSE_MISMATCH where it is sound but another one. *is_void: the sender has sent none, and the
  * status is TERSE_MISMATCH too. */
-TERSE_CHECK terse_status tsi_part_open(const terse_codec *codec, const struct tsi_part *part,
-                                       const uint8_t *frame, size_t cap, const uint8_t **payload,
-                                       size_t *payload_len, int *is_void, terse_fault *fault);
+TERSE_CHECK terse_status tsi_part_open(const struct tsi_part *part, const uint8_t *frame,
+                                       size_t cap, const uint8_t **payload, size_t *payload_len,
+                                       int *is_void, terse_fault *fault);
 
 #endif

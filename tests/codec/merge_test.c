@@ -84,16 +84,12 @@ static terse_status merge(struct scene *scene, int32_t *blamed)
 {
     const terse_rng_key key = {0};
     terse_fault fault = {0};
-    const terse_status status =
-        tsi_merge_lists(&scene->merge, scene->codec, &key, scene->workers, blamed, &fault);
-    for (size_t i = 0; i < scene->count; i++)
-        scene->listed[i] = NAN;
-    if (status != TERSE_OK)
-        return status;
     struct tsi_aggregate aggregate = {0};
     assert_true(tsi_aggregate_create(&aggregate, scene->codec->piece_count));
-    tsi_merge_spans(&scene->merge, scene->codec, &aggregate);
-    for (uint32_t i = 0; i < aggregate.count; i++)
+    const terse_status status = tsi_merge_lists(&scene->merge, &key, &aggregate, blamed, &fault);
+    for (size_t i = 0; i < scene->count; i++)
+        scene->listed[i] = NAN;
+    for (uint32_t i = 0; i < aggregate.count && status == TERSE_OK; i++)
         write_down(scene->listed, &aggregate.span[i]);
     tsi_aggregate_destroy(&aggregate);
     return status;
