@@ -210,7 +210,7 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    return TERSE_OK;
+    return tsi_method_bits_check(method, fault);
 }
 
 terse_status terse_method_create(const char *spec, terse_group *group, const terse_layout *layout,
