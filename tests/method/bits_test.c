@@ -107,6 +107,30 @@ static void owners_have_a_share_of_their_own(void **unused)
     }
 }
 
+/* A is what the rate of the spec leaves, also where a schedule has lowered the rate since. Noise:
+ * 0.1^2 * 3^2 * 10 / 2 = 0.45. */
+static void the_allowed_error_stays(void **unused)
+{
+    struct seen seen = {.bits = 0};
+    struct crew crew = crew_new(&(struct crew_plan){
+        .spec = "dqsgd:lr=0.1,schedule=step,bits=error,epsilon=0.5,noise=3,combine=allgather",
+        .workers = 1,
+        .count = N,
+        .steps = 10});
+    (void)unused;
+    for (uint64_t step = 0; step < 7; step++) {
+        const double lr = step < 5 ? 0.1 : 0.01;
+        gradient_of_norm(&crew, 200, step);
+        crew_step(&crew);
+        see(&seen, record_of(&crew, 0));
+        const double s = lr * sqrt(10.0 * N / (12 * 0.05)) * 200;
+        if (seen.bits != whole_bits(s))
+            fail_msg("step %d: %g bits, expected %g for %g levels", (int)step, seen.bits,
+                     whole_bits(s), s);
+    }
+    crew_free(&crew);
+}
+
 static terse_status create(const char *spec, uint32_t workers, uint64_t steps, terse_fault *fault)
 {
     float *weights[2] = {test_floats(N), test_floats(N)};
@@ -229,6 +253,98 @@ static void averages_are_met(void **unused)
         }
 }
 
+/* The plan of bits=average, written out: the line through all logs so far, each weighted with what
+ * later steps have left of it, then the most bits that fit the budget. */
+struct written {
+    double log[STEPS];
+    double promised; /* slope of the logs from one exchange to the next */
+    double target;
+    double spent;
+    size_t count; /* exchanges done */
+    size_t all;
+};
+
+static void fit_line(const struct written *plan, double *level, double *slope)
+{
+    const double prior = 20.0 * 20 * 20 / 12;
+    double sum = 0;
+    double time = 0;
+    double log = 0;
+    double spread = prior;
+    double product = prior * plan->promised;
+    for (int pass = 0; pass < 2; pass++) {
+        double weight = 1;
+        for (size_t i = plan->count + 1; i-- > 0;) {
+            const double t = (double)i - (double)plan->count;
+            if (pass == 0) {
+                sum += weight;
+                time += weight * t;
+                log += weight * plan->log[i];
+            } else {
+                spread += weight * (t - time / sum) * (t - time / sum);
+                product += weight * (t - time / sum) * (plan->log[i] - log / sum);
+            }
+            weight *= 1 - 1 / fmax((double)(i + 1) / 2, 4);
+        }
+    }
+    *slope = product / spread;
+    *level = log / sum - *slope * time / sum;
+}
+
+static double written_bits(const struct written *plan)
+{
+    double level;
+    double slope;
+    const double later = (double)(plan->all - plan->count - 1);
+    const double budget = plan->target * (double)plan->all - plan->spent;
+    fit_line(plan, &level, &slope);
+    const double rise = fmin(fmax(slope, plan->promised), 0) - plan->promised;
+    for (double bits = 2; bits < 16; bits++) {
+        const double s = pow(2, bits - 1) - 1; /* more levels than these take another bit */
+        double sum = bits + 1;
+        for (int i = 0; i < 16; i++) {
+            const double ahead = 1 + later * (i + 0.5) / 16;
+            const double then = s * exp2(level - plan->log[plan->count] + rise * ahead);
+            sum += later / 16 * fmax(2, fmin(16, log2(then + 1) + 1.5));
+        }
+        if (sum > budget)
+            return bits;
+    }
+    return 16;
+}
+
+static void the_plan_is_as_written(void **unused)
+{
+    static const double alphas[] = {1, 0.97};
+    (void)unused;
+    for (int c = 0; c < 4; c++) {
+        const uint64_t every = c / 2 ? 3 : 1;
+        const double alpha = alphas[c % 2];
+        char spec[120];
+        struct test_random random = {test_seed()};
+        struct written plan = {.promised = log2(alpha) / 2 * (double)every,
+                               .target = 4.3,
+                               .all = (size_t)(STEPS / every)};
+        (void)snprintf(spec, sizeof spec, "dqsgd:target=4.3,alpha=%g,every=%d,combine=allgather",
+                       alpha, (int)every);
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = spec, .workers = 1, .count = N, .steps = STEPS});
+        for (; plan.count < plan.all; plan.count++) {
+            const double log = test_normal(&random) - 8 * fmin(0.2, (double)plan.count / STEPS);
+            gradient_of_norm(&crew, exp(log), plan.count);
+            for (uint64_t i = 0; i < every; i++) /* the sum of equal gradients travels */
+                crew_step(&crew);
+            plan.log[plan.count] = log2(exp(log));
+            const double chosen = record_of(&crew, 0).spent - plan.spent;
+            if (chosen != written_bits(&plan))
+                fail_msg("%s, exchange %zu: %g bits, expected %g", spec, plan.count, chosen,
+                         written_bits(&plan));
+            plan.spent += chosen;
+        }
+        crew_free(&crew);
+    }
+}
+
 /* A norm far above the level of the norms before gets more bits, one far below fewer. */
 static void bits_follow_the_norm(void **unused)
 {
@@ -328,9 +444,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(owners_have_a_share_of_their_own),
+        cmocka_unit_test(the_allowed_error_stays),
         cmocka_unit_test(an_error_without_room_is_refused),
         cmocka_unit_test(missing_bits_are_counted),
         cmocka_unit_test(averages_are_met),
+        cmocka_unit_test(the_plan_is_as_written),
         cmocka_unit_test(bits_follow_the_norm),
         cmocka_unit_test(the_average_is_spent_well),
         cmocka_unit_test(damaged_records_are_dropped),
