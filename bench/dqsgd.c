@@ -18,7 +18,7 @@
 
 #include <terse/terse.h>
 
-enum { DIM = 200, MOST_WORKERS = 16 };
+enum { DIM = 200, MOST_WORKERS = 16, MOST_STEPS = 400 };
 
 #define NOISE 0.05
 #define OVERHEAD (40.0 / DIM) /* bits per element that are not levels: norm, number of bits */
@@ -54,7 +54,8 @@ static uint64_t stream(uint64_t what, uint64_t repeat)
 struct problem {
     double eta;
     uint64_t steps;
-    double noise;
+    double deviation;   /* of the noise */
+    const float *noise; /* standard normal, by step, worker and coordinate; NULL: none */
     double curvature[DIM];
     double start[DIM];
 };
@@ -73,19 +74,27 @@ static double loss_of(const struct problem *problem, const double *x)
     return sum / 2;
 }
 
+/* The gradient of coordinate i at x. */
+static double gradient(const struct problem *problem, uint64_t step, uint32_t workers, uint32_t k,
+                       size_t i, double x)
+{
+    const size_t at = ((size_t)step * workers + k) * DIM + i;
+    const double noise = problem->noise ? problem->deviation * (double)problem->noise[at] : 0;
+    return problem->curvature[i] * x + noise;
+}
+
 /* F at the end without quantization: the mean of the workers' gradients. */
-static double exact(const struct problem *problem, uint32_t workers, uint64_t random)
+static double exact(const struct problem *problem, uint32_t workers)
 {
     double x[DIM];
     memcpy(x, problem->start, sizeof x);
-    for (uint64_t step = 0; step < problem->steps; step++) {
-        double mean[DIM] = {0};
-        for (uint32_t k = 0; k < workers; k++)
-            for (size_t i = 0; i < DIM; i++)
-                mean[i] += problem->noise * normal(&random) / workers;
-        for (size_t i = 0; i < DIM; i++)
-            x[i] -= problem->eta * (problem->curvature[i] * x[i] + mean[i]);
-    }
+    for (uint64_t step = 0; step < problem->steps; step++)
+        for (size_t i = 0; i < DIM; i++) {
+            double mean = 0;
+            for (uint32_t k = 0; k < workers; k++)
+                mean += gradient(problem, step, workers, k, i, x[i]) / workers;
+            x[i] -= problem->eta * mean;
+        }
     return loss_of(problem, x);
 }
 
@@ -97,7 +106,7 @@ struct outcome {
 
 /* The same with the method that `spec` names. */
 static struct outcome descend(const struct problem *problem, const char *spec, uint32_t workers,
-                              uint64_t random, uint64_t method_seed)
+                              uint64_t method_seed)
 {
     static float weights[MOST_WORKERS][DIM];
     static float gradients[MOST_WORKERS][DIM];
@@ -124,8 +133,8 @@ static struct outcome descend(const struct problem *problem, const char *spec, u
     for (uint64_t step = 0; step < problem->steps; step++) {
         for (uint32_t k = 0; k < workers; k++)
             for (size_t i = 0; i < DIM; i++)
-                gradients[k][i] = (float)(problem->curvature[i] * (double)weights[k][i] +
-                                          problem->noise * normal(&random));
+                gradients[k][i] =
+                    (float)gradient(problem, step, workers, k, i, (double)weights[k][i]);
         if (terse_method_step_all(method, gradients_at, report, &fault) != TERSE_OK)
             give_up(spec, &fault);
         out.bits += (report[0].bits - OVERHEAD) / (double)problem->steps;
@@ -141,57 +150,95 @@ static struct outcome descend(const struct problem *problem, const char *spec, u
     return out;
 }
 
+static float *make_noise(uint64_t steps, uint32_t workers, uint64_t random)
+{
+    static float noise[MOST_STEPS * MOST_WORKERS * DIM];
+    for (size_t i = 0; i < steps * workers * DIM; i++)
+        noise[i] = (float)normal(&random);
+    return noise;
+}
+
 /* ---- error ---- */
 
-static const char *const combines[] = {"allgather", "shard", "parameter-server"};
-static const uint32_t crowds[] = {1, 4, 8, 16};
-static const double errors[] = {1e-2, 1e-4};
+enum { ERRORS = 2, NORMS = 2, COMBINES = 3, CELLS = ERRORS * NORMS * COMBINES };
+
+static const double errors[ERRORS] = {1e-2, 1e-4};
+static const char *const norms[NORMS] = {"2", "inf"};
+static const char *const combines[COMBINES] = {"allgather", "shard", "parameter-server"};
+
+struct cell {
+    double allowed;
+    const char *norm;
+    const char *combine;
+    double sum; /* of the excess over the allowed error, */
+    double square;
+    double bits;
+    uint64_t capped;
+};
+
+static void add_run(struct cell *cell, const struct problem *problem, uint32_t workers,
+                    double without, unsigned repeat)
+{
+    char spec[160];
+    (void)snprintf(spec, sizeof spec,
+                   "dqsgd:bits=error,epsilon=%g,smoothness=1,alpha=0.81,lr=0.1,norm=%s,combine=%s",
+                   cell->allowed, cell->norm, cell->combine);
+    const struct outcome outcome = descend(problem, spec, workers, seed + repeat);
+    const double excess = (outcome.loss - without) / cell->allowed;
+    cell->sum += excess;
+    cell->square += excess * excess;
+    cell->bits += outcome.bits;
+    cell->capped += outcome.capped;
+}
 
 /* Returns 1 if the error is kept. */
-static int measure_error(double allowed, const char *combine, uint32_t workers)
+static int show_cell(const struct cell *cell, uint32_t workers)
 {
-    struct problem problem = {.eta = 0.1, .steps = 100, .noise = NOISE};
-    char spec[160];
-    double sum = 0;
-    double square = 0;
-    double bits = 0;
-    uint64_t capped = 0;
-    (void)snprintf(spec, sizeof spec,
-                   "dqsgd:bits=error,epsilon=%g,smoothness=1,alpha=0.81,lr=0.1,combine=%s", allowed,
-                   combine);
-    for (unsigned r = 0; r < repeats; r++) {
-        const uint64_t random = stream(2 * workers, r);
-        uint64_t start = stream(2 * workers + 1, r);
-        for (size_t i = 0; i < DIM; i++) {
-            problem.curvature[i] = 1;
-            problem.start[i] = (double)(float)normal(&start);
-        }
-        const struct outcome outcome = descend(&problem, spec, workers, random, seed + r);
-        const double excess = (outcome.loss - exact(&problem, workers, random)) / allowed;
-        sum += excess / repeats;
-        square += excess * excess / repeats;
-        bits += outcome.bits / repeats;
-        capped += outcome.capped;
-    }
-    const double deviation = sqrt((square - sum * sum) / (repeats - 1.0));
-    const double bound = sum + 1.96 * deviation;
-    printf("%8g  %-16s %7u  %7.3f  %11.3f  %8.2f  %6llu%s\n", allowed, combine, workers, sum, bound,
-           bits, (unsigned long long)capped, bound <= 1 ? "" : "  BROKEN");
+    const double mean = cell->sum / repeats;
+    const double variance = (cell->square - cell->sum * mean) / (repeats - 1.0);
+    const double bound = mean + 1.96 * sqrt(variance / repeats);
+    printf("%7u  %8g  %-4s  %-16s  %7.3f  %11.3f  %8.2f  %6llu%s\n", workers, cell->allowed,
+           cell->norm, cell->combine, mean, bound, cell->bits / repeats,
+           (unsigned long long)cell->capped, bound <= 1 ? "" : "  BROKEN");
     (void)fflush(stdout);
     return bound <= 1;
 }
 
+static int show_workers(uint32_t workers)
+{
+    struct cell cells[CELLS];
+    struct problem problem = {.eta = 0.1, .steps = 100, .deviation = NOISE};
+    int kept = 1;
+    for (size_t c = 0; c < CELLS; c++)
+        cells[c] = (struct cell){.allowed = errors[c / (NORMS * COMBINES)],
+                                 .norm = norms[c / COMBINES % NORMS],
+                                 .combine = combines[c % COMBINES]};
+    for (unsigned r = 0; r < repeats; r++) {
+        uint64_t start = stream(2 * workers + 1, r);
+        problem.noise = make_noise(problem.steps, workers, stream(2 * workers, r));
+        for (size_t i = 0; i < DIM; i++) {
+            problem.curvature[i] = 1;
+            problem.start[i] = (double)(float)normal(&start);
+        }
+        const double without = exact(&problem, workers);
+        for (size_t c = 0; c < CELLS; c++)
+            add_run(&cells[c], &problem, workers, without, r);
+    }
+    for (size_t c = 0; c < CELLS; c++)
+        kept &= show_cell(&cells[c], workers);
+    return kept;
+}
+
 static int show_error(void)
 {
+    static const uint32_t crowds[] = {1, 4, 8, 16};
     int kept = 1;
     printf("bits=error: F above that without quantization, in units of A; seed %llu, %u repeats\n"
-           "%8s  %-16s %7s  %7s  %11s  %8s  %6s\n",
-           (unsigned long long)seed, repeats, "A", "combine", "workers", "excess", "95 % bound",
-           "bits up", "capped");
-    for (size_t a = 0; a < 2; a++)
-        for (size_t c = 0; c < 3; c++)
-            for (size_t w = 0; w < 4; w++)
-                kept &= measure_error(errors[a], combines[c], crowds[w]);
+           "%7s  %8s  %-4s  %-16s  %7s  %11s  %8s  %6s\n",
+           (unsigned long long)seed, repeats, "workers", "A", "norm", "combine", "excess",
+           "95 % bound", "bits up", "capped");
+    for (size_t w = 0; w < 4; w++)
+        kept &= show_workers(crowds[w]);
     return kept;
 }
 
@@ -201,11 +248,14 @@ enum { AVERAGE_REPEATS = 12 };
 
 #define COMMON "alpha=0.925,lr=0.5,combine=allgather"
 
-static struct outcome mean_of(const struct problem *problem, const char *spec)
+static struct outcome mean_of(const struct problem *given, const char *spec)
 {
+    struct problem problem = *given;
     struct outcome mean = {0};
     for (unsigned r = 0; r < AVERAGE_REPEATS; r++) {
-        const struct outcome one = descend(problem, spec, 1, stream(0, r), seed + r);
+        if (problem.deviation > 0)
+            problem.noise = make_noise(problem.steps, 1, stream(0, r));
+        const struct outcome one = descend(&problem, spec, 1, seed + r);
         mean.loss += one.loss / AVERAGE_REPEATS;
         mean.bits += one.bits / AVERAGE_REPEATS;
     }
@@ -243,8 +293,8 @@ static int measure_average(const struct problem *problem, const char *norm, doub
     const struct outcome planned = mean_of(problem, spec);
     const struct outcome hindsight = with_hindsight(problem, norm, bits);
     const int spends = fabs(planned.bits / bits - 1) <= 0.03;
-    const int reaches = problem->noise > 0 || planned.loss <= 10 * hindsight.loss;
-    printf("%5g  %-4s  %5g  %6.3f  %9.2f  %9.2f  %9.2f (%.2f bits)%s%s\n", problem->noise, norm,
+    const int reaches = problem->deviation > 0 || planned.loss <= 10 * hindsight.loss;
+    printf("%5g  %-4s  %5g  %6.3f  %9.2f  %9.2f  %9.2f (%.2f bits)%s%s\n", problem->deviation, norm,
            bits, planned.bits, log10(planned.loss), log10(fixed.loss), log10(hindsight.loss),
            hindsight.bits, spends ? "" : "  NOT SPENT", reaches ? "" : "  NOT REACHED");
     (void)fflush(stdout);
@@ -253,7 +303,6 @@ static int measure_average(const struct problem *problem, const char *norm, doub
 
 static int show_average(void)
 {
-    static const char *const norms[] = {"2", "inf"};
     struct problem problem = {.eta = 0.5, .steps = 400};
     int kept = 1;
     for (size_t i = 0; i < DIM; i++) {
@@ -265,9 +314,9 @@ static int show_average(void)
            (unsigned long long)seed, AVERAGE_REPEATS, "noise", "norm", "asked", "spent", "average",
            "fixed", "hindsight");
     for (size_t noisy = 0; noisy < 2; noisy++)
-        for (size_t norm = 0; norm < 2; norm++)
+        for (size_t norm = 0; norm < NORMS; norm++)
             for (double bits = 4; bits <= 8; bits += 2) {
-                problem.noise = noisy ? NOISE : 0;
+                problem.deviation = noisy ? NOISE : 0;
                 kept &= measure_average(&problem, norms[norm], bits);
             }
     return kept;
