@@ -77,6 +77,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
     com_json_put_u64(object, "dense_bytes", result->dense_bytes);
     com_json_put_u64(object, "bytes_other", result->bytes_other);
     com_json_put_u64(object, "skipped", result->skipped);
+    com_json_put_u64(object, "capped", result->capped);
     com_json_put_hex(object, "weights_hash", result->weights_hash);
     com_json_put_real(object, "seconds", result->seconds);
     com_json_put_real(object, "examples_per_second", result->examples_per_second);

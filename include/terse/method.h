@@ -71,7 +71,8 @@ typedef struct terse_method_report {
     double residual_norm;     /* |e| after the step; NaN if not measured or without a residual */
     double compression_error; /* |e| / |what was to be encoded|; NaN likewise */
     uint32_t exchanged;       /* 0: a local step */
-    uint32_t reserved;
+    uint32_t capped;          /* sections of this worker for which the rule of bits asked for more
+                               * than 16 bits and got 16: the error is larger than was allowed */
 } terse_method_report;
 
 /* ---- the table of methods ---- */

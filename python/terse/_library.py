@@ -130,7 +130,7 @@ class MethodReport(ctypes.Structure):
     """terse_method_report"""
     _fields_ = [("exchange", ExchangeReport), ("step", c_uint64), ("lr", c_double),
                 ("bits", c_double), ("residual_norm", c_double), ("compression_error", c_double),
-                ("exchanged", c_uint32), ("reserved", c_uint32)]
+                ("exchanged", c_uint32), ("capped", c_uint32)]
 
 
 class StatePart(ctypes.Structure):

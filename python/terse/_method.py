@@ -177,7 +177,7 @@ class Totals:
     """Sums over the reports of many steps."""
 
     def __init__(self) -> None:
-        self.steps = self.skipped = 0
+        self.steps = self.skipped = self.capped = 0
         self.bytes_sent = self.bytes_received = self.dense_bytes = 0
         self.nanoseconds = [0] * len(STAGES)
 
@@ -185,6 +185,7 @@ class Totals:
         done = report.exchange
         self.steps += 1
         self.skipped += done.skipped != 0
+        self.capped += report.capped
         self.bytes_sent += done.bytes_sent
         self.bytes_received += done.bytes_received
         self.dense_bytes += done.dense_bytes
@@ -193,8 +194,9 @@ class Totals:
 
     def as_dict(self) -> Dict[str, Any]:
         steps = max(1, self.steps)
-        return {"steps": self.steps, "skipped": self.skipped, "bytes_sent": self.bytes_sent,
-                "bytes_received": self.bytes_received, "dense_bytes": self.dense_bytes,
+        return {"steps": self.steps, "skipped": self.skipped, "capped": self.capped,
+                "bytes_sent": self.bytes_sent, "bytes_received": self.bytes_received,
+                "dense_bytes": self.dense_bytes,
                 "compression_ratio":
                 self.dense_bytes / self.bytes_sent if self.bytes_sent else 0.0,
                 "ms_per_step": {name: spent / steps / 1e6

@@ -115,7 +115,7 @@ static void commit(terse_method *method, terse_method_report *report)
                            aggregate->span[i].count);
     }
     if (method->bits && step->in == method->collective[TSI_MAIN])
-        tsi_method_bits_commit(method);
+        report->capped = tsi_method_bits_commit(method);
     tsi_clock(step->in, TERSE_STAGE_UPDATE, &from);
     report->bits = method->count > 0 ? 8.0 * (double)len / (double)method->count : 0;
     if (step->measuring && buffers->residual.now) {

@@ -206,7 +206,7 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    return TERSE_OK;
+    return tsi_method_bits_check(method, fault);
 }
 
 /* One method per group handle. The other ranks learn of a failure, unless it is all of them that

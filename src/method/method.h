@@ -54,13 +54,24 @@ struct tsi_progress {
     double lr_given; /* by terse_method_set_lr, or -1 */
 };
 
+/* Sums of a line through the logs of norms, by their age: those of the past count less. */
+struct tsi_trend {
+    double count;
+    double time; /* exchanges, 0 is the last one and the past is negative */
+    double time_square;
+    double log; /* log2 |g| */
+    double log_time;
+};
+
 /* What DQ-SGD's rules remember of one piece, encoded by a worker or back by its owner. */
 struct tsi_bit_record {
-    double spent;  /* bits so far */
-    double mean;   /* of the statistic that the rule follows */
-    double now;    /* the statistic of this step */
-    double chosen; /* bits of this step; 0: none were chosen */
-    double steps;  /* that mean and spent are over */
+    double spent;           /* bits so far */
+    double mean;            /* of the statistic that the rule follows, if not its trend */
+    double now;             /* the statistic of this step */
+    double chosen;          /* bits of this step; 0: none were chosen */
+    double capped;          /* 1: more than the most bits were asked for */
+    double steps;           /* that trend, mean and spent are over */
+    struct tsi_trend trend; /* of the norm (bits=average) */
 };
 
 /* State that a step writes beside the old one and a commit swaps in, so that a step that is not
@@ -282,7 +293,11 @@ int tsi_bound_is_safe(terse_method *method, double largest);
 /* ---- bits.c: DQ-SGD's rules ---- */
 
 unsigned tsi_method_bits(void *method, const struct tsi_call *call, const float *in, float norm);
-void tsi_method_bits_commit(terse_method *method);
+/* TERSE_BAD_SPEC where the error that is allowed cannot be kept with any number of bits. */
+TERSE_CHECK terse_status tsi_method_bits_check(const terse_method *method, terse_fault *fault);
+/* Returns how many sections of this step were to have more than 16 bits. */
+uint32_t tsi_method_bits_commit(terse_method *method);
 void tsi_method_bits_forget(terse_method *method); /* those of a step that was skipped */
+void tsi_method_bits_restored(terse_method *method);
 
 #endif

@@ -133,14 +133,15 @@ const struct tsi_method_row tsi_methods[] = {
              {TSI_GAP, "0"}, {TSI_NORM, "inf"}, REST),
      .about = {.summary = "a stochastic grid whose bits follow the gradient's norm",
                .formula = "s_n = kappa * alpha^((N-1-n)/2) * |g_n|_p;  B_n = log2(s_n + 1) + 1\n"
-                          "kappa: given; from (epsilon, L, sigma); or from an average, solved anew "
-                          "in every step",
+                          "kappa: given; from (epsilon, L, sigma), half for workers and half for "
+                          "owners; or from an average, planned anew in every step",
                .bytes = "2(K-1)/K * d * B_n/8",
                .citation = "Yan, Huang, Lan, Song, DQ-SGD: Dynamic Quantization, MASS 2021",
                .verified =
-                   "quantizer, bound and budget form from the paper; the error-constrained "
-                   "form is derived from its bound; rms and meanstd are recalled from other "
-                   "papers, not checked"}},
+                   "quantizer, bound and budget form as in the predecessor (ICLR 2021 "
+                   "submission), the MASS text was not at hand; the error-constrained form, "
+                   "its split and the plan are derived; rms and meanstd are approximations "
+                   "from memory"}},
     {.name = "ef",
      BLOCK_METHOD,
      OPTIONS(SGD("0.01", "0.9"), {TSI_RATIO, "64"}, REST),

@@ -119,6 +119,7 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
     method->clear.known = 0;
     method->bounds.known = 0;
     check_posterior(method);
+    tsi_method_bits_restored(method);
     keep_slices(method, method->buffers.owner.now);
     if (!method->stages.local ||
         method->progress.step % (uint64_t)tsi_value(method, TSI_EVERY) == 0)

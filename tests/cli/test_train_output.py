@@ -86,6 +86,24 @@ class Printed(TrainCase):
                      "examples/s", "weights hash"):
             self.assertIn(word, text)
 
+    def test_more_bits_than_there_are(self):
+        """Told once, and counted: weights and bias of rank 0 in each step."""
+        folder = os.path.join(self.folder, "capped")
+        words = (*self.small, "--workers", "2", "--json", "--out", folder)
+        spec = "dqsgd:bits=kappa,kappa=%s,min=0,combine=allgather"
+        done = self.terse("train", *words, "--steps", "3", "--method", spec % "1e12")
+        self.assertEqual(done.stderr.count(b"more than 16 bits"), 1)
+        self.assertIn(b"warning: step 1: ", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["capped"], 6)
+        with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["capped"] for line in lines if line["kind"] == "step"], [2, 2, 2])
+        self.assertEqual([line["capped"] for line in lines if line["kind"] == "end"], [6])
+        done = self.terse("train", *self.small, "--workers", "2", "--steps", "3", "--json",
+                          "--method", spec % "1")
+        self.assertNotIn(b"16 bits", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["capped"], 0)
+
     def test_plain_lines_into_a_pipe(self):
         done = self.terse("train", *self.small, "--steps", "4", "--workers", "2",
                           "--evaluate-every", "2", "--json")

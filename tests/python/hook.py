@@ -31,6 +31,14 @@ def case_every_method_trains_and_ranks_agree(rank, workers):
         state.close()
 
 
+def case_bits_that_are_missing_are_counted(rank, workers):
+    for kappa, capped in (("1", 0), ("1e12", 6)):
+        ddp, state = hooked(net(), "dqsgd:bits=kappa,kappa=%s,min=0,combine=allgather" % kappa)
+        train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), rank, [0, 1])
+        assert state.report()["capped"] == 2 * capped, state.report()["capped"]
+        state.close()
+
+
 def case_dense_is_the_mean_in_rank_order(rank, workers):
     ddp, state = hooked(net(), "dense")
     plain = net()

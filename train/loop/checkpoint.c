@@ -318,6 +318,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)com_json_get_real(kept, "seconds", &worker->result.seconds);
     (void)com_json_get_u64(kept, "bytes_sent", &worker->result.bytes_sent);
     (void)com_json_get_u64(kept, "dense_bytes", &worker->result.dense_bytes);
+    (void)com_json_get_u64(kept, "capped", &worker->result.capped);
     worker->step = trn_checkpoint_step(checkpoint); /* the method does not count skipped steps */
     worker->result.steps = worker->step;
     note_workers(worker, (uint32_t)old_workers);

@@ -23,6 +23,7 @@ struct trn_record {
     double lr;
     double compute;
     double bits;
+    uint64_t capped;
     double residual_norm;
     double compression_error;
     double stage[TERSE_STAGES];
@@ -49,6 +50,7 @@ com_json *trn_record_settings(const struct trn_worker *worker)
     com_json_put_real(json, "seconds", worker->result.seconds);
     com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
     com_json_put_u64(json, "dense_bytes", worker->result.dense_bytes);
+    com_json_put_u64(json, "capped", worker->result.capped);
     return json;
 }
 
@@ -198,6 +200,7 @@ static void add_up(struct trn_record *record, const terse_method_report *report,
     record->lr = report->lr;
     record->compute += compute;
     record->bits += report->bits;
+    record->capped += report->capped;
     record->sent += (double)report->exchange.bytes_sent;
     record->dense += (double)report->exchange.dense_bytes;
     if (isfinite(report->residual_norm)) {
@@ -227,6 +230,8 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     com_json_put_real(line, "bytes_sent", record->sent / steps);
     com_json_put_real(line, "dense_bytes", record->dense / steps);
     com_json_put_real(line, "bits", record->bits / steps);
+    if (record->capped > 0)
+        com_json_put_u64(line, "capped", record->capped);
     put_known(line, "residual_norm", record->residual_norm);
     put_known(line, "compression_error", record->compression_error);
     com_json_put_real(stages, "compute", record->compute / steps);
@@ -239,7 +244,7 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     terse_status status = TERSE_OK;
     if (record->events)
         status = trn_events_scalars(record->events, worker->step, scalars, 3, &worker->fault);
-    record->since = 0;
+    record->since = record->capped = 0;
     record->loss = record->compute = record->bits = record->sent = record->dense = 0;
     memset(record->stage, 0, sizeof record->stage);
     const terse_status appended = finish_line(worker, line);
@@ -312,6 +317,8 @@ terse_status trn_record_end(struct trn_worker *worker)
     if (result->classifies)
         com_json_put_real(line, "accuracy", result->accuracy);
     com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
+    if (result->capped > 0)
+        com_json_put_u64(line, "capped", result->capped);
     com_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;

@@ -59,6 +59,7 @@ struct trn_result {
     uint64_t dense_bytes; /* what a dense f32 all-reduce would have sent */
     uint64_t bytes_other; /* sent outside of steps: evaluation, checkpoints */
     uint64_t skipped;     /* skipped steps */
+    uint64_t capped;      /* sections that got 16 bits though the rule of bits asked for more */
     uint64_t weights_hash;
     double seconds; /* in steps, without evaluation and checkpoints */
     double examples_per_second;

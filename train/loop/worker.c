@@ -305,6 +305,22 @@ static terse_status count_skips(struct trn_worker *worker, const terse_exchange_
                     report->skipped_by, step, MAX_SKIPS);
 }
 
+/* Says once that a rule of bits asks for more than there are. */
+static void count_capped(struct trn_worker *worker, uint32_t capped)
+{
+    const struct trn_watch *const watch = worker->run->watch;
+    char text[200];
+    if (capped > 0 && worker->result.capped == 0 && worker->rank == 0 && watch->note) {
+        (void)snprintf(text, sizeof text,
+                       "warning: step %llu: the rule of bits asks for more than 16 bits, the most "
+                       "there are: the error is larger than was allowed; raise epsilon or lower "
+                       "kappa",
+                       (unsigned long long)worker->step);
+        watch->note(watch->context, text);
+    }
+    worker->result.capped += capped;
+}
+
 /* A step of all workers. */
 static terse_status step(struct trn_worker *worker, int *stop)
 {
@@ -333,6 +349,7 @@ static terse_status step(struct trn_worker *worker, int *stop)
     result->bytes_sent += report.exchange.bytes_sent;
     result->dense_bytes += report.exchange.dense_bytes;
     result->train_loss = loss;
+    count_capped(worker, report.capped);
     status = count_skips(worker, &report.exchange);
     return status == TERSE_OK ? trn_record_step(worker, &report, loss, computed - start) : status;
 }

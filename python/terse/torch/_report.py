@@ -19,8 +19,9 @@ def _payloads(codec: str, tensors) -> List[int]:
 
 
 class Report(Dict[str, Any]):
-    """A dict: spec, settings, steps, skipped, bytes_sent, bytes_received, dense_bytes,
-    compression_ratio, ms_per_step (by stage), parameters (a list of dicts). str() is a table."""
+    """A dict: spec, settings, steps, skipped, capped (sections for which dqsgd asked for more than
+    16 bits), bytes_sent, bytes_received, dense_bytes, compression_ratio, ms_per_step (by stage),
+    parameters (a list of dicts). str() is a table."""
 
     def __init__(self, spec: str, totals: Dict[str, Any], holder: Any) -> None:
         method = holder.method
