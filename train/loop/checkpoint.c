@@ -1,10 +1,12 @@
 /* Checkpoints. To save, every worker sends its state to rank 0, which writes one file. To restore,
  * every worker takes its part of the file. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "files/bytes.h"
+#include "loop/regroup.h"
 #include "loop/worker.h"
 
 #define KEPT 2u       /* checkpoints that remain in the folder */
@@ -226,68 +228,76 @@ static terse_status copy_part(struct trn_worker *worker, const struct trn_blob *
     return TERSE_OK;
 }
 
-/* Adds the parts of the old workers `from`, `from + by`, ... */
-static terse_status add_parts(struct trn_worker *worker, const char *name, uint32_t from,
-                              uint32_t by, float *out, uint64_t len)
+/* The part of every old worker, all `len` bytes long. */
+static terse_status find_parts(struct trn_worker *worker, const char *name, uint32_t old_workers,
+                               uint64_t len, const void **out)
 {
-    const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
-    memset(out, 0, len);
-    for (uint32_t old = from;; old += by) {
-        const struct trn_blob *const blob = trn_checkpoint_find(checkpoint, name, old);
-        if (!blob)
-            return TERSE_OK;
-        if (blob->len != len)
+    for (uint32_t old = 0; old < old_workers; old++) {
+        const struct trn_blob *const blob = trn_checkpoint_find(worker->run->checkpoint, name, old);
+        if (!blob || blob->len != len)
             return com_fail(&worker->fault, TERSE_MISMATCH,
-                            "the checkpoint is of another training: '%s' has another length", name);
-        const float *const floats = blob->bytes;
-        for (uint64_t i = 0; i < len / sizeof(float); i++)
-            out[i] += floats[i];
+                            "the checkpoint is of another training: '%s' of worker %u is missing "
+                            "or has another length",
+                            name, old);
+        out[old] = blob->bytes;
     }
+    return TERSE_OK;
 }
 
-/* Restores a part of the method's state; the number of workers may have changed. */
+/* Restores a part; the number of workers may have changed. */
 static terse_status restore_part(struct trn_worker *worker, const terse_state *state,
                                  uint32_t old_workers)
 {
     const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
-    const uint32_t workers = worker->run->workers;
-    const uint32_t rank = worker->rank;
+    const void *old[TERSE_MAX_WORKERS];
     const int shared = state->kind == TERSE_STATE_SHARED;
-    if (workers == old_workers || shared)
-        return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, shared ? 0 : rank),
+    if (worker->run->workers == old_workers || shared)
+        return copy_part(worker,
+                         trn_checkpoint_find(checkpoint, state->name, shared ? 0 : worker->rank),
                          state->bytes, state->len);
-    switch (state->kind) {
-    case TERSE_STATE_RESIDUAL:
-        return add_parts(worker, state->name, rank, workers, state->bytes, state->len);
-    case TERSE_STATE_SLICES: return add_parts(worker, state->name, 0, 1, state->bytes, state->len);
-    case TERSE_STATE_OWN:
-        return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, rank % old_workers),
-                         state->bytes, state->len);
-    default: return TERSE_OK; /* a hint: the next step works without it */
-    }
+    if (state->kind == TERSE_STATE_HINT) /* it may have another length; the next step works without
+                                            it */
+        return TERSE_OK;
+    const terse_status status = find_parts(worker, state->name, old_workers, state->len, old);
+    if (status == TERSE_OK)
+        trn_regroup(state->kind, old, old_workers, state->bytes, state->len);
+    return status;
 }
 
-static double residual_sum(const struct trn_checkpoint *checkpoint)
+/* The norm of the mean residual, if the method has one. */
+static int residual_norm(struct trn_worker *worker, double *out)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < trn_checkpoint_count(checkpoint); i++) {
-        const struct trn_blob *const blob = trn_checkpoint_at(checkpoint, i);
-        const float *const floats = blob->bytes;
-        for (uint64_t j = 0; strcmp(blob->name, "residual") == 0 && j < blob->len / 4; j++)
-            sum += (double)floats[j];
+    terse_state state;
+    double squares = 0;
+    for (uint32_t i = 0; terse_method_state(worker->method, i, &state) == TERSE_OK; i++) {
+        const float *const floats = state.bytes;
+        if (state.kind != TERSE_STATE_RESIDUAL)
+            continue;
+        for (size_t j = 0; j < state.len / sizeof(float); j++)
+            squares += (double)floats[j] * (double)floats[j];
+        *out = sqrt(squares);
+        return 1;
     }
-    return sum;
+    return 0;
 }
 
-static void note_workers(const struct trn_worker *worker, uint32_t old_workers)
+static void note_workers(struct trn_worker *worker, uint32_t old_workers)
 {
     char text[200];
-    if (worker->rank != 0 || !worker->run->watch->note || old_workers == worker->run->workers)
+    double norm = 0;
+    const uint32_t workers = worker->run->workers;
+    if (worker->rank != 0 || !worker->run->watch->note || old_workers == workers)
         return;
-    (void)snprintf(text, sizeof text,
-                   "resumed with %u workers instead of %u: residuals are redistributed, their sum "
-                   "stays %.9g",
-                   worker->run->workers, old_workers, residual_sum(worker->run->checkpoint));
+    if (residual_norm(worker, &norm))
+        (void)snprintf(
+            text, sizeof text,
+            "resumed with %u worker%s instead of %u: each has the mean of the residuals, "
+            "whose norm is %.9g, and of the moments",
+            workers, workers == 1 ? "" : "s", old_workers, norm);
+    else
+        (void)snprintf(text, sizeof text,
+                       "resumed with %u worker%s instead of %u: each has the mean of the moments",
+                       workers, workers == 1 ? "" : "s", old_workers);
     worker->run->watch->note(worker->run->watch->context, text);
 }
 
@@ -298,20 +308,21 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     uint64_t count = 0;
     terse_state state;
     float *const statistics = trn_net_statistics(worker->net, &count);
+    const terse_state running = {.name = STATISTICS,
+                                 .bytes = statistics,
+                                 .len = count * sizeof(float),
+                                 .kind = TERSE_STATE_OWN};
     (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
-    if (old_workers == 0)
+    if (old_workers == 0 || old_workers > TERSE_MAX_WORKERS)
         return com_fail(&worker->fault, TERSE_MISMATCH,
-                        "the checkpoint lacks the number of workers");
+                        "the checkpoint has no number of workers from 1 to %u", TERSE_MAX_WORKERS);
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
     for (uint32_t i = 0;
          status == TERSE_OK && terse_method_state(worker->method, i, &state) == TERSE_OK; i++)
         status = restore_part(worker, &state, (uint32_t)old_workers);
     if (status == TERSE_OK && count > 0)
-        status = copy_part(
-            worker,
-            trn_checkpoint_find(checkpoint, STATISTICS, worker->rank % (uint32_t)old_workers),
-            statistics, count * sizeof(float));
+        status = restore_part(worker, &running, (uint32_t)old_workers);
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
     const com_json *const kept = trn_checkpoint_settings(checkpoint);
@@ -320,6 +331,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)com_json_get_u64(kept, "dense_bytes", &worker->result.dense_bytes);
     worker->step = trn_checkpoint_step(checkpoint); /* the method does not count skipped steps */
     worker->result.steps = worker->step;
-    note_workers(worker, (uint32_t)old_workers);
+    if (status == TERSE_OK)
+        note_workers(worker, (uint32_t)old_workers);
     return status;
 }
