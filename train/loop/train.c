@@ -200,6 +200,13 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
     if (status == TERSE_OK)
         status = trn_shard_parse(settings->shard, &run.order.shard, &run.order.alpha, fault);
     if (status == TERSE_OK)
+        status = trn_adversaries_parse(settings->adversaries, &run.adversaries, fault);
+    if (status == TERSE_OK && run.adversaries.count > workers)
+        status = com_fail(fault, TERSE_BAD_ARGUMENT,
+                          "--adversaries %s: there are only %u workers; name at most as many, or "
+                          "use more workers",
+                          settings->adversaries, workers);
+    if (status == TERSE_OK)
         describe_input(&run);
     if (status == TERSE_OK && settings->resume)
         status = find_checkpoint(&run, fault);

@@ -177,6 +177,18 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats
     return status;
 }
 
+/* What this worker hands to its method: the gradient, unless it is an adversary. */
+static const float *contribution_of(struct trn_worker *worker)
+{
+    const struct trn_run *const run = worker->run;
+    const struct trn_attacker attacker = {
+        .seed = run->settings->seed, .step = worker->step, .rank = worker->rank};
+    if (!trn_is_adversary(&run->adversaries, worker->rank, run->workers))
+        return worker->gradient;
+    trn_attack(&run->adversaries, &attacker, worker->gradient, worker->partial, worker->count);
+    return worker->partial;
+}
+
 /* The first tensor with an element that is not finite, or -1. */
 static int64_t broken_tensor(const struct trn_worker *worker, const float *v)
 {
@@ -323,7 +335,8 @@ static terse_status step(struct trn_worker *worker, int *stop)
     if (status == TERSE_OK)
         status = check_stats(worker, &loss, stop);
     if (status == TERSE_OK)
-        status = terse_method_step(worker->method, worker->gradient, &report, &worker->fault);
+        status =
+            terse_method_step(worker->method, contribution_of(worker), &report, &worker->fault);
     if (status != TERSE_OK)
         return status;
     worker->step++;
