@@ -124,6 +124,7 @@ class Settings(TrainCase):
                             (("--seed", "2"), "seed 1, not 2"),
                             (("--batch", "4"), "batch 8, not 4"),
                             (("--accumulate", "2"), "accumulate 1, not 2"),
+                            (("--batches", "2"), "batches 1, not 2"),
                             (("--threads", "2"), "threads 1, not 2"),
                             (("--augment",), "without augment")):
             with self.subTest(words=words):

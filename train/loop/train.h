@@ -25,6 +25,7 @@ struct trn_settings {
     double lr;               /* of --lr, which the method's spec overrides; -1: not given */
     uint32_t workers;
     uint32_t batch;      /* examples per worker per step */
+    uint32_t batches;    /* drawn per gradient, of which the last one counts; 1 */
     uint32_t accumulate; /* batches per gradient, which is their mean; 1 */
     uint64_t epochs;     /* 0: `steps` counts */
     uint64_t steps;

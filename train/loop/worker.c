@@ -21,6 +21,12 @@ double trn_now(void)
 
 /* ---- creation ---- */
 
+/* Batches that one gradient uses up. */
+static uint64_t batches_per_step(const struct trn_settings *settings)
+{
+    return (uint64_t)settings->batches * settings->accumulate;
+}
+
 static terse_status create_buffers(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
@@ -85,12 +91,13 @@ static terse_status create(struct trn_worker *worker)
     if (status != TERSE_OK)
         return status;
     worker->count = terse_layout_count(trn_net_layout(worker->net));
-    worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
+    worker->steps_per_epoch = trn_order_steps(worker->order) / batches_per_step(settings);
     if (worker->steps_per_epoch == 0)
         return com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
-                        "--accumulate %u: an epoch has only %u batches of %u examples per worker; "
-                        "lower --accumulate or --batch",
-                        settings->accumulate, trn_order_steps(worker->order), settings->batch);
+                        "--batches %u --accumulate %u: an epoch has only %u batches of %u examples "
+                        "per worker; lower one of them, or --batch",
+                        settings->batches, settings->accumulate, trn_order_steps(worker->order),
+                        settings->batch);
     worker->steps = settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
     worker->result.parameters = worker->count;
     worker->result.workers = run->workers;
@@ -147,28 +154,32 @@ terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
                           &run->text, &place, &worker->fault);
 }
 
-/* One gradient: the mean of `accumulate` batches, taken at the method's point. */
+/* One gradient, taken at the method's point: the mean of the last `accumulate` of all batches of
+ * the step. The gradients of those before are replaced, but the loss and the statistics of batch
+ * norm are of all. */
 static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats *out_stats)
 {
     const uint32_t parts = worker->run->settings->accumulate;
+    const uint64_t drawn = batches_per_step(worker->run->settings);
     const uint64_t epoch = worker->step / worker->steps_per_epoch;
     const uint64_t within = worker->step % worker->steps_per_epoch;
     const float *const point = terse_method_point(worker->method);
     terse_status status = TERSE_OK;
-    for (uint32_t part = 0; part < parts && status == TERSE_OK; part++) {
-        float *const out = part == 0 ? worker->gradient : worker->partial;
+    for (uint64_t b = 0; b < drawn && status == TERSE_OK; b++) {
+        const int adds = b > drawn - parts;
         struct trn_batch batch;
         double loss = 0;
         uint32_t correct = 0;
-        const uint32_t count = trn_order_batch(worker->order, epoch,
-                                               (uint32_t)(within * parts + part), worker->examples);
+        const uint32_t count =
+            trn_order_batch(worker->order, epoch, (uint32_t)(within * drawn + b), worker->examples);
         status = trn_worker_fill(worker, TRN_TRAIN, worker->examples, count, epoch, &batch);
         if (status == TERSE_OK)
-            status =
-                trn_net_gradient(worker->net, point, &batch, out, &loss, &correct, &worker->fault);
-        for (uint64_t i = 0; part > 0 && status == TERSE_OK && i < worker->count; i++)
+            status = trn_net_gradient(worker->net, point, &batch,
+                                      adds ? worker->partial : worker->gradient, &loss, &correct,
+                                      &worker->fault);
+        for (uint64_t i = 0; adds && status == TERSE_OK && i < worker->count; i++)
             worker->gradient[i] += worker->partial[i];
-        out_stats->loss += loss / parts;
+        out_stats->loss += loss / (double)drawn;
         out_stats->correct += correct;
         out_stats->examples += count;
     }
@@ -382,7 +393,7 @@ static terse_status loop(struct trn_worker *worker)
     if (status == TERSE_OK && evaluated != worker->step)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
-                            settings->accumulate * worker->run->workers;
+                            (double)batches_per_step(settings) * worker->run->workers;
     if (worker->result.seconds > before)
         worker->result.examples_per_second = examples / (worker->result.seconds - before);
     return status;

@@ -22,6 +22,7 @@ static struct trn_settings some(int which)
                                  .workers = n,
                                  .batch = n,
                                  .accumulate = n,
+                                 .batches = n,
                                  .epochs = n,
                                  .steps = n,
                                  .seed = n,
