@@ -1,6 +1,8 @@
 """Resuming: by another number of workers, with other settings, from files that are damaged."""
+import json
 import math
 import os
+import signal
 import unittest
 
 from support import REFUSED
@@ -154,8 +156,71 @@ class Settings(TrainCase):
 
     def test_nothing_to_resume(self):
         os.mkdir(self.path("empty"))
-        self.assertIn("no checkpoint in", self.refused(folder="empty"))
+        text = self.refused(folder="empty")
+        self.assertIn("no checkpoint in", text)
+        self.assertIn("begins anew when its command is repeated", text)
         self.assertIn("No such file", self.refused(folder="absent"))
+
+
+class KilledEarly(TrainCase):
+    """A run that was killed before its first checkpoint."""
+    WORDS = ("--workers", "2", "--steps", "100000", "--evaluate-every", "100000")
+
+    def setUp(self):
+        super().setUp()
+        process = self.begin(*self.WORDS, "-q", "--out", self.path("run"))
+        self.wait_for(lambda: os.path.exists(self.path("run/metrics.jsonl")) and
+                      len(self.lines("run")) > 5, process)
+        self.stop(process, signal.SIGKILL)
+        self.assertEqual(self.checkpoints("run"), [])
+        self.before = self.read("run/metrics.jsonl")
+
+    def lines(self, folder):
+        """The last line may be torn."""
+        return self.read(folder + "/metrics.jsonl").splitlines()[:-1]
+
+    def is_new(self):
+        """Lines have the seconds, which differ from those of the killed run."""
+        try:
+            text = self.read("run/metrics.jsonl")
+        except FileNotFoundError:
+            return False
+        return text.count(b"\n") > 3 and text[:300] != self.before[:300]
+
+    def test_the_same_command_begins_anew(self):
+        process = self.begin(*self.WORDS, "--out", self.path("run"))
+        self.wait_for(self.is_new, process)
+        _, err = self.stop(process)
+        self.assertEqual(process.returncode, 0, err)
+        note = "%s holds a run that ended before its first checkpoint: it begins anew"
+        self.assertEqual(err.count(note % self.path("run")), 1, err)
+        self.assertEqual(len([name for name in os.listdir(self.path("run"))
+                              if name.startswith("events.out")]), 1)
+        steps = [json.loads(line)["step"] for line in self.lines("run")]
+        self.assertEqual(steps[:2], [51, 102])
+        self.assertEqual(len(self.checkpoints("run")), 1)
+        whole = self.train("--workers", "2", "--steps", "100000", "--resume", self.path("run"),
+                           "--steps", str(self.checkpoints("run")[0] + 1))
+        self.assertEqual(whole["status"], "finished")
+
+    def test_another_command_is_refused(self):
+        text = self.error("train", *self.small, "-q", *self.WORDS, "--seed", "2", "--out",
+                          self.path("run"))
+        self.assertIn("already holds a run, which has seed 1, not 2; choose another --out", text)
+        self.assertEqual(self.read("run/metrics.jsonl"), self.before)
+
+    def test_an_end_or_a_checkpoint_is_never_written_over(self):
+        """Also a damaged checkpoint, and a run that diverged, are kept."""
+        self.write("run/checkpoint-7.terse", b"damaged")
+        for _ in range(2):
+            text = self.error("train", *self.small, "-q", *self.WORDS, "--out", self.path("run"))
+            self.assertIn("already holds a run: continue it with --resume", text)
+            if os.path.exists(self.path("run/checkpoint-7.terse")):
+                os.remove(self.path("run/checkpoint-7.terse"))
+                whole = self.before[:self.before.rindex(b"\n") + 1]
+                self.before = whole + b'{"kind":"end","step":9,"status":"diverged"}\n'
+                self.write("run/metrics.jsonl", self.before)
+        self.assertEqual(self.read("run/metrics.jsonl"), self.before)
 
 
 class Damaged(TrainCase):
