@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "files/bytes.h"
+#include "files/hash.h"
 #include "loop/regroup.h"
 #include "loop/worker.h"
 
@@ -79,8 +80,15 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
 
 /* ---- to rank 0 ---- */
 
+/* What a worker sends to rank 0. */
+struct parcel {
+    uint64_t len;
+    uint64_t hash;
+    trn_check check;
+};
+
 struct states {
-    uint64_t len[TERSE_MAX_WORKERS];
+    struct parcel parcel[TERSE_MAX_WORKERS];
     uint8_t *bytes[TERSE_MAX_WORKERS]; /* on rank 0: the packed state of every worker */
     uint8_t *mine;
 };
@@ -92,7 +100,7 @@ static void drop(struct states *states)
     free(states->mine);
 }
 
-/* Sends lengths to all ranks, then bytes to rank 0. */
+/* Sends lengths and hashes to all ranks, then bytes to rank 0. */
 static terse_status send_states(struct trn_worker *worker, struct states *states)
 {
     const uint32_t workers = worker->run->workers;
@@ -100,22 +108,18 @@ static terse_status send_states(struct trn_worker *worker, struct states *states
     size_t send_len[TERSE_MAX_WORKERS] = {0};
     void *recv_at[TERSE_MAX_WORKERS] = {NULL};
     size_t recv_len[TERSE_MAX_WORKERS] = {0};
-    const uint64_t mine = states->len[worker->rank];
-    for (uint32_t r = 0; r < workers; r++) {
-        recv_at[r] = &states->len[r];
-        recv_len[r] = sizeof mine;
-    }
-    terse_status status = terse_group_allgatherv(worker->group, &mine, sizeof mine, recv_at,
-                                                 recv_len, &worker->fault);
+    struct parcel mine = states->parcel[worker->rank];
+    terse_status status = trn_share(worker->group, TRN_SHARE_STATE, worker->step, &mine,
+                                    sizeof mine, states->parcel, &worker->fault);
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
-        recv_len[r] = worker->rank == 0 ? states->len[r] : 0;
+        recv_len[r] = worker->rank == 0 ? states->parcel[r].len : 0;
         states->bytes[r] = malloc(recv_len[r] + 1);
         recv_at[r] = states->bytes[r];
         if (!states->bytes[r])
             status = com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     }
     send_at[0] = states->mine;
-    send_len[0] = mine;
+    send_len[0] = mine.len;
     const terse_alltoallv alltoallv = {send_at, send_len, recv_at, recv_len};
     return status == TERSE_OK ? terse_group_alltoallv(worker->group, &alltoallv, &worker->fault)
                               : status;
@@ -125,13 +129,13 @@ struct name {
     char text[TRN_MAX_BLOB_NAME + 1];
 };
 
-/* The parts of a worker's packed state as blobs; names are copied into `names`. The bytes are
- * trusted: the same program packed them. */
+/* The parts of a worker's packed state as blobs; names are copied into `names`. The bytes have the
+ * hash that their sender announced, and the same program packed them. */
 static uint32_t unpack(const struct states *states, uint32_t worker, struct trn_blob *out,
                        struct name *names)
 {
     const uint8_t *at = states->bytes[worker];
-    const uint8_t *const end = at + states->len[worker];
+    const uint8_t *const end = at + states->parcel[worker].len;
     uint32_t count = 0;
     while (at < end) {
         const uint32_t name_len = trn_get_u32(at + 4);
@@ -159,6 +163,9 @@ static terse_status write_file(struct trn_worker *worker, const struct states *s
     terse_status status =
         blobs && names ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
+        status = trn_share_compare(states->bytes[r], states->parcel[r].len, states->parcel[r].hash,
+                                   r, "its state for the checkpoint", &worker->fault);
+    for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
         count += unpack(states, r, blobs + count, names + count);
     if (status == TERSE_OK)
         status = trn_checkpoint_write(folder, worker->step, settings, blobs, count, &worker->fault);
@@ -173,20 +180,28 @@ static terse_status write_file(struct trn_worker *worker, const struct states *s
     return status;
 }
 
+/* Was the file written? Only rank 0 knows. */
+struct written {
+    int64_t status;
+    trn_check check;
+};
+
 /* A file that could not be written ends the training on all ranks: further steps would be lost. */
 static terse_status agree(struct trn_worker *worker, terse_status mine)
 {
-    int64_t status = mine;
+    struct written record = {.status = mine};
+    struct written all[TERSE_MAX_WORKERS];
     terse_fault fault = worker->fault;
-    const terse_status shared =
-        terse_group_broadcast(worker->group, 0, &status, sizeof status, &worker->fault);
-    if (shared != TERSE_OK || status == TERSE_OK)
+    const terse_status shared = trn_share(worker->group, TRN_SHARE_CHECKPOINT, worker->step,
+                                          &record, sizeof record, all, &worker->fault);
+    if (shared != TERSE_OK || all[0].status == TERSE_OK)
         return shared;
     if (mine != TERSE_OK) {
         worker->fault = fault;
         return mine;
     }
-    return com_fail(&worker->fault, (terse_status)status, "rank 0 could not write the checkpoint");
+    return com_fail(&worker->fault, (terse_status)all[0].status,
+                    "rank 0 could not write the checkpoint");
 }
 
 terse_status trn_worker_save(struct trn_worker *worker)
@@ -201,11 +216,13 @@ terse_status trn_worker_save(struct trn_worker *worker)
         return TERSE_NOT_FINITE;
     terse_group_traffic(worker->group, &before, &(uint64_t){0});
     const size_t count = parts_of(worker, part);
-    states.len[worker->rank] = packed_len(worker, part, count);
-    states.mine = malloc(states.len[worker->rank] + 1);
+    struct parcel *const mine = &states.parcel[worker->rank];
+    mine->len = packed_len(worker, part, count);
+    states.mine = malloc(mine->len + 1);
     if (!states.mine)
         return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     pack(worker, part, count, states.mine);
+    mine->hash = trn_hash64(states.mine, mine->len, 0);
     terse_status status = send_states(worker, &states);
     if (status == TERSE_OK)
         status = agree(worker, worker->rank == 0 ? write_file(worker, &states) : TERSE_OK);

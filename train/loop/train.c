@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/agree.h"
 #include "loop/options.h"
 #include "loop/worker.h"
 
@@ -208,6 +209,10 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
                           settings->adversaries, workers);
     if (status == TERSE_OK)
         describe_input(&run);
+    if (status == TERSE_OK && settings->group)
+        status = terse_group_set_timeout(settings->group, settings->timeout);
+    if (status == TERSE_OK && settings->group)
+        status = trn_agree(settings->group, settings, trn_data_hash(run.data), fault);
     if (status == TERSE_OK && settings->resume)
         status = find_checkpoint(&run, fault);
     if (status == TERSE_OK)

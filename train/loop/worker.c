@@ -227,18 +227,6 @@ int trn_worker_is_broken(struct trn_worker *worker)
 
 /* ---- statistics of a step ---- */
 
-/* An all-gather of the workers' statistics, in rank order. */
-static terse_status share_stats(struct trn_worker *worker, struct trn_step_stats *mine)
-{
-    void *at[TERSE_MAX_WORKERS];
-    size_t len[TERSE_MAX_WORKERS];
-    for (uint32_t r = 0; r < worker->run->workers; r++) {
-        at[r] = &worker->stats[r];
-        len[r] = sizeof *mine;
-    }
-    return terse_group_allgatherv(worker->group, mine, sizeof *mine, at, len, &worker->fault);
-}
-
 /* A loss that is not finite ends the training; the fault names rank, step and tensor. */
 static terse_status check_stats(struct trn_worker *worker, double *loss, int *stop)
 {
@@ -342,7 +330,8 @@ static terse_status step(struct trn_worker *worker, int *stop)
     if (status == TERSE_OK && !isfinite(mine.loss))
         mine.broken = broken_tensor(worker, worker->gradient);
     if (status == TERSE_OK)
-        status = share_stats(worker, &mine);
+        status = trn_share(worker->group, TRN_SHARE_STEP, worker->step, &mine, sizeof mine,
+                           worker->stats, &worker->fault);
     if (status == TERSE_OK)
         status = check_stats(worker, &loss, stop);
     if (status == TERSE_OK)

@@ -6,6 +6,7 @@
 #include "data/order.h"
 #include "files/checkpoint.h"
 #include "loop/adversary.h"
+#include "loop/share.h"
 #include "loop/train.h"
 #include "net/net.h"
 
@@ -31,6 +32,7 @@ struct trn_step_stats {
     double examples;
     int64_t stop;   /* 1: this worker received a signal */
     int64_t broken; /* the first tensor whose gradient is not finite, or -1 */
+    trn_check check;
 };
 
 struct trn_worker {
