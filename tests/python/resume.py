@@ -188,6 +188,21 @@ def case_what_is_outstanding_stays(rank, workers):
                     spec, before, after)
 
 
+def case_hints_of_a_used_method_are_dropped(rank, workers):
+    """RegTop-k's list of what it sent is that of other workers: it starts anew."""
+    if rank > 0:
+        return
+    spec = "regtopk:keep=0.05"
+    old = Local(spec, 2, TENSORS, torch.zeros(COUNT), seed=3, steps=60)
+    used = Local(spec, 3, TENSORS, torch.zeros(COUNT), seed=3, steps=60)
+    for local, count in ((old, 2), (used, 3)):
+        local.step([torch.randn(COUNT) for _ in range(count)])
+    saved = [_state.read_parts(old.method(r)) for r in range(2)]
+    assert int(_state.read_parts(used.method(0))["sent count"]["data"].view(torch.int64)) > 0
+    _state.write_parts(used.method(0), _state.regroup(saved, torch.ones(COUNT)))
+    assert int(_state.read_parts(used.method(0))["sent count"]["data"].view(torch.int64)) == 0
+
+
 def case_owners_of_qadam_with_other_workers(rank, workers):
     if workers == 1:
         return
