@@ -119,6 +119,7 @@ CASES = {
     "powersgd-one-bucket": (powersgd, RATE),
     "terse-signum": (lambda rate: terse_optimizer(optim.Signum, rate), 2e-4),
     "terse-def": (lambda rate: terse_optimizer(optim.DEF, rate, ratio=64), 0.03),
+    "terse-def-a": (lambda rate: terse_optimizer(optim.DEFA, rate, ratio=64), 0.03),
     "terse-qadam": (lambda rate: terse_optimizer(optim.QAdam, rate), 3e-4),
     "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), RATE),
     "terse-dense": (lambda rate: terse_hook("dense", rate), RATE),

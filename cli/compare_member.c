@@ -154,18 +154,16 @@ static int is_another(const struct train_request *request, const struct member *
     return differs != NULL;
 }
 
-/* A folder with neither checkpoint nor end is from a run that was killed early: begin again. */
+/* A folder with neither checkpoint nor end is from a run that was killed early: training begins it
+ * anew. */
 static enum next decide(const struct train_request *request, struct member *member)
 {
-    char metrics[4200];
     if (is_another(request, member))
         return NEXT_REFUSE;
     if (read_outcome(member->folder, request->settings.target, &member->outcome))
         return NEXT_NOTHING;
     if (has_checkpoint(member->folder))
         return NEXT_RESUME;
-    (void)snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", member->folder);
-    (void)remove(metrics);
     return NEXT_TRAIN;
 }
 

@@ -40,12 +40,13 @@ static void complete(struct train_request *request, const com_json *kept, unsign
 
 /* ---- from a folder ---- */
 
-/* Rank 0 reads run.json and broadcasts it. A folder without one is no error: the checkpoint in it
- * is compared with the settings later. */
+/* Rank 0 reads run.json and broadcasts it; `folder` is NULL where nothing is resumed, and ranks of
+ * which some resume and some do not are told apart later. A folder without run.json is no error:
+ * the checkpoint in it is compared with the settings later. */
 static terse_status read_run(terse_group *group, const char *folder, com_json **out,
                              terse_fault *fault)
 {
-    char *const path = com_path_join(folder, "run.json");
+    char *const path = folder ? com_path_join(folder, "run.json") : NULL;
     char *text = NULL;
     uint64_t len = 0;
     terse_status status = TERSE_OK;
@@ -70,16 +71,17 @@ int train_request_complete(struct train_request *request)
 {
     struct trn_settings *const settings = &request->settings;
     terse_fault fault = {.rank = -1};
-    if (settings->resume) {
+    if (settings->resume || settings->group) {
         const terse_status status =
             read_run(settings->group, settings->resume, &request->kept, &fault);
         if (status != TERSE_OK)
-            return msg_error(CLI_MACHINE, "--resume: %s",
+            return msg_error(CLI_MACHINE, "%s: %s", settings->resume ? "--resume" : "train",
                              fault.text[0] ? fault.text : terse_status_text(status));
         if (!settings->out)
             settings->out = settings->resume;
     }
-    complete(request, request->kept, request->methods ? TRN_OF_COMPARE : TRN_OF_TRAIN);
+    complete(request, settings->resume ? request->kept : NULL,
+             request->methods ? TRN_OF_COMPARE : TRN_OF_TRAIN);
     if (settings->group)
         settings->workers = terse_group_workers(settings->group);
     return CLI_OK;

@@ -85,7 +85,8 @@ static void draw_step(struct progress *progress, const com_json *line)
     const double seconds = number(line, "seconds");
     const double sent = number(line, "bytes_sent");
     const double dense = number(line, "dense_bytes");
-    const double examples = step * settings->batch * settings->accumulate * settings->workers;
+    const double examples =
+        step * settings->batch * settings->batches * settings->accumulate * settings->workers;
     if (!progress->line || now() - progress->drawn < REDRAW)
         return;
     used = (size_t)snprintf(text, sizeof text, "%sstep %.0f  loss %.4f", progress->title, step,

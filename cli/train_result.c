@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/json.h"
 #include "common/number.h"
@@ -28,6 +29,10 @@ int train_result_print(const struct train_request *request, const struct trn_res
     table_cell(table, "%s", request->settings.method);
     table_cell(table, "workers");
     table_cell(table, "%u", result->workers);
+    if (strcmp(request->settings.adversaries, "none") != 0) {
+        table_cell(table, "adversaries");
+        table_cell(table, "%s", request->settings.adversaries);
+    }
     table_cell(table, "steps");
     table_cell(table, "%s", com_show_count(result->steps).text);
     table_cell(table, "test loss");
@@ -65,6 +70,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
     com_json_put_text(object, "model", request->settings.model);
     com_json_put_text(object, "data", request->settings.data);
     com_json_put_u64(object, "workers", result->workers);
+    com_json_put_text(object, "adversaries", request->settings.adversaries);
     com_json_put_u64(object, "seed", request->settings.seed);
     com_json_put_u64(object, "parameters", result->parameters);
     com_json_put_u64(object, "steps", result->steps);

@@ -191,7 +191,7 @@ int com_option_differs(const struct com_option *option, const void *values, cons
         (void)snprintf(text, cap, "has %s '%.80s', not '%.80s'", option->key, old_text, new_text);
         break;
     case COM_OPTION_FLAG:
-        (void)snprintf(text, cap, "was made %s %s", kept.whole ? "with" : "without", option->key);
+        (void)snprintf(text, cap, "is %s %s", kept.whole ? "with" : "without", option->key);
         break;
     case COM_OPTION_U32:
     case COM_OPTION_U64:

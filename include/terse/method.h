@@ -259,13 +259,18 @@ TERSE_API uint32_t terse_method_workers(const terse_method *method);
 
 /* ---- state: everything but the weights, to save and restore between steps ---- */
 
-/* What to do with a part of the state when the number of workers changes. */
+/* What to do with a part of the state when the number of workers changes. Aggregates are means over
+ * the workers, so it is the mean of the residuals that is outstanding and must not change: every
+ * new worker gets it. (Their sum would be outstanding K / K' times over, K workers before and K'
+ * after.) Evaluation weights and the first zero-gradient aggregate of a linear codec then stay the
+ * same, to rounding. */
 typedef enum terse_state_kind {
     TERSE_STATE_SHARED,   /* equal on all workers: take any worker's copy */
-    TERSE_STATE_RESIDUAL, /* a residual: its sum over the workers must not change */
-    TERSE_STATE_OWN,      /* a worker's own moments: new workers may copy another's */
-    TERSE_STATE_SLICES,   /* floats, zero outside a worker's slices: the sum is the whole */
-    TERSE_STATE_HINT,     /* may be dropped: the next step works without it */
+    TERSE_STATE_RESIDUAL, /* floats, a residual: every new worker gets the mean of the old ones */
+    TERSE_STATE_OWN,    /* floats, a worker's own moments or local weights: their mean, likewise */
+    TERSE_STATE_SLICES, /* floats, all bits 0 outside a worker's slices: join the bits of all, and
+                         * give every new worker the whole; terse_method_restored cuts it */
+    TERSE_STATE_HINT,   /* drop it: the next step works without it */
 } terse_state_kind;
 
 typedef struct terse_state {

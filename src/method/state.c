@@ -34,7 +34,7 @@ static struct part factors_of(const terse_method *method)
 {
     const terse_codec *const codec = whole_bucket(method)->codec;
     const size_t len = codec->states_len;
-    return (struct part){"factors", len ? codec->states : NULL, len, TERSE_STATE_HINT, 0};
+    return (struct part){"factors", len ? codec->states : NULL, len, TERSE_STATE_SHARED, 0};
 }
 
 enum { MAX_PARTS = 16 };
@@ -56,7 +56,7 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
         floats_of(method, "update second moment", buffers->update_v, TERSE_STATE_SHARED),
         floats_of(method, owns ? "owner weights" : "owner residual", buffers->owner.now,
                   TERSE_STATE_SLICES),
-        floats_of(method, "local weights", local ? buffers->point : NULL, TERSE_STATE_HINT),
+        floats_of(method, "local weights", local ? buffers->point : NULL, TERSE_STATE_OWN),
         floats_of(method, "local change", buffers->change.now, TERSE_STATE_RESIDUAL),
         {"sent count", sent ? &posterior->count : NULL, sent ? sizeof posterior->count : 0,
          TERSE_STATE_HINT, 0},

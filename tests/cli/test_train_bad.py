@@ -32,6 +32,7 @@ class Words(TrainCase):
     def test_numbers(self):
         for name, values in (("workers", ("0", "65", "-1", "x", "")), ("steps", ("0", "1e3x")),
                              ("epochs", ("0",)), ("batch", ("0", "65537")), ("accumulate", ("0",)),
+                             ("batches", ("0", "65537", "two")),
                              ("lr", ("-1", "nan", "1e9")), ("seed", ("-1", "9007199254740993")),
                              ("target", ("-0.1", "1.5")), ("checkpoint-every", ("0",)),
                              ("evaluate-every", ("0",)), ("threads", ("0", "257")),
@@ -77,7 +78,10 @@ class Input(TrainCase):
             "--data", "libsvm:%s,test=%s" % (broken, broken)))
 
     def test_more_batches_than_an_epoch_has(self):
-        self.assertIn("--accumulate 999", self.refused(*self.small, "--accumulate", "999"))
+        self.assertIn("--batches 1 --accumulate 999: an epoch has only 25 batches",
+                      self.refused(*self.small, "--accumulate", "999"))
+        self.assertIn("--batches 13 --accumulate 2: an epoch has only 25 batches",
+                      self.refused(*self.small, "--batches", "13", "--accumulate", "2"))
 
 
 class Folder(TrainCase):

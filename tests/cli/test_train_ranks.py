@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -20,15 +21,13 @@ def run(launcher, words, env=None):
                           check=False)
 
 
-@unittest.skipUnless(HERE and OPEN_MPI, "no libterse-mpi in this build, or no Open MPI")
-
-
 def result_of(output):
     """The JSON object, whatever an MPI prints beside it."""
     text = output.decode() if isinstance(output, bytes) else output
     return json.JSONDecoder().raw_decode(text[text.index("{"):])[0]
 
 
+@unittest.skipUnless(HERE and OPEN_MPI, "no libterse-mpi in this build, or no Open MPI")
 class OpenMpi(TrainCase):
     def ranks(self, count, *words, env=None):
         done = run(launch(count), ("train", *self.small, "--json", "-q", *words), env)
@@ -73,6 +72,50 @@ class OpenMpi(TrainCase):
                 self.assertEqual(done.returncode, code, done.stderr.decode())
                 self.assertIn(reason, done.stderr.decode())
                 self.assertEqual(done.stdout.strip(), b"")
+
+    def test_ranks_that_differ_are_named(self):
+        """Rank 2 has one other option; the data also other contents under the same name."""
+        for mine, theirs, reason in (
+                ((), ("--batch", "4"), "rank 0 has batch 8, not 4"),
+                ((), ("--shard", "range"), "rank 0 has shard 'iid', not 'range'"),
+                ((), ("--accumulate", "2"), "rank 0 has accumulate 1, not 2"),
+                ((), ("--batches", "2"), "rank 0 has batches 1, not 2"),
+                ((), ("--data", "digits"), "rank 0 has data '%s', not 'digits'" % self.images),
+                ((), ("--model", "mlp"), "rank 0 has model 'logistic', not 'mlp'"),
+                ((), ("--augment",), "rank 0 is without augment"),
+                ((), ("--adversaries", "1:zero"), "rank 0 has adversaries 'none', not '1:zero'"),
+                ((), ("--target", "0.5"), "rank 0 has target 0, not 0.5"),
+                ((), ("--evaluate-every", "2"), "rank 0 has evaluate_every 0, not 2"),
+                ((), ("--out", self.path("run")), "rank 0 has out '', not '%s'" % self.path("run")),
+                (("--out", self.path("run")), (), "rank 0 has out '%s', not ''" % self.path("run")),
+                ((), ("--resume", self.path("x")), "rank 0 has out ''"),
+                (("--resume", self.path("x")), (), "rank 0 has out '%s'" % self.path("x"))):
+            with self.subTest(mine=mine, theirs=theirs):
+                words = ("train", *self.small, "--steps", "3", "-q")
+                done = run(launch(2), (*words, *mine, ":", "-n", "1", TERSE, *words, *theirs))
+                text = done.stderr.decode()
+                self.assertEqual(done.returncode, REFUSED, text)
+                self.assertIn("rank 2 differs: " + reason[:90], text)
+                self.assertFalse(os.path.exists(self.path("run")))
+
+    def test_other_contents_under_one_name_are_named(self):
+        """Each rank has a folder of its own, in which the same path has other examples."""
+        words = ("train", "--data", "idx:set", "--model", "logistic", "--steps", "2", "-q")
+        for name in ("here", "there"):
+            shutil.copytree(self.images[4:], self.path(name + "/set"))
+        with open(self.path("there/set/train-images-idx3-ubyte"), "r+b") as file:
+            file.seek(1000)
+            byte = file.read(1)
+            file.seek(1000)
+            file.write(bytes([byte[0] ^ 1]))
+        terse = os.path.abspath(TERSE)
+        done = subprocess.run(
+            [*launch(1), "-wdir", self.path("here"), terse, *words, ":", "-n", "1", "-wdir",
+             self.path("there"), terse, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env=dict(os.environ, **LAUNCH_ENV), timeout=60, check=False)
+        self.assertEqual(done.returncode, REFUSED, done.stderr.decode())
+        self.assertIn("rank 1 differs: rank 0 has other contents of the data 'idx:set'",
+                      done.stderr.decode())
 
     def test_a_killed_rank(self):
         """The job ends soon, the output names the rank and --resume, which continues."""

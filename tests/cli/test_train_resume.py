@@ -1,50 +1,102 @@
 """Resuming: by another number of workers, with other settings, from files that are damaged."""
+import json
+import math
 import os
+import signal
 import unittest
 
 from support import REFUSED
-from training import floats, read_checkpoint, TrainCase
+from training import floats, read_checkpoint, TrainCase, with_settings
+
+
+FEEDBACK = ("ef:ratio=4", "saef:ratio=4", "def:ratio=4", "def-a:ratio=4", "topk:keep=0.01",
+            "regtopk:keep=0.01", "ef-sign", "qadam", "powersgd", "topk:keep=0.05,every=3")
+CHANGES = ((2, 1), (2, 16), (8, 3))
 
 
 class Workers(TrainCase):
-    def residuals(self, path):
-        """The sum of all workers' residuals, and how many there are."""
+    def parts(self, path, name):
+        """The floats of a part, by worker; [] if there is none."""
         _, _, blobs = read_checkpoint(path)
-        found = [floats(data) for (name, _), data in blobs.items() if name == "residual"]
-        return [sum(column) for column in zip(*found)], len(found)
+        return [floats(blobs[key]) for key in sorted(blobs) if key[0] == name]
 
-    def test_another_number_of_workers_keeps_the_sum(self):
+    def assert_same_means(self, old, new, name):
+        """Means over the workers, element by element, to rounding."""
+        before, after = ([sum(column) / len(column) for column in zip(*parts)]
+                         for parts in (old, new))
+        scale = max(map(abs, before))
+        self.assertGreater(scale, 0, name)
+        for a, b in zip(before, after):
+            self.assertAlmostEqual(a, b, delta=2e-7 * scale, msg=name)
+
+    def test_the_note_has_the_norm_of_the_mean_residual(self):
         words = ("--method", "topk:keep=0.01", "--steps", "9", "--checkpoint-every", "8")
         self.train(*words, "--workers", "4", "--out", self.path("run"))
         os.remove(self.checkpoint("run", 9))
-        before, count = self.residuals(self.checkpoint("run", 8))
-        self.assertEqual(count, 4)
-        for workers in ("2", "3", "6"):
+        held = self.parts(self.checkpoint("run", 8), "residual")
+        self.assertEqual(len(held), 4)
+        norm = math.sqrt(sum((sum(column) / 4) ** 2 for column in zip(*held)))
+        for workers in ("1", "3", "6"):
             with self.subTest(workers=workers):
                 folder = self.path("by" + workers)
                 done = self.terse("train", *self.small, *words, "--json", "--workers", workers,
                                   "--resume", self.path("run"), "--out", folder)
-                note = "resumed with %s workers instead of 4" % workers
-                self.assertIn(note, done.stderr.decode())
-                noted = float(done.stderr.decode().split("their sum stays ")[1].split()[0])
-                self.assertAlmostEqual(noted, sum(before), delta=1e-6 * sum(map(abs, before)))
+                text = done.stderr.decode()
+                self.assertRegex(text, "resumed with %s workers? instead of 4: " % workers)
+                noted = float(text.split("whose norm is ")[1].split(",")[0])
+                self.assertAlmostEqual(noted, norm, delta=1e-6 * norm)
                 self.assertIn(b'"steps":\t9', done.stdout)
-                _, count = self.residuals(os.path.join(folder, "checkpoint-9.terse"))
-                self.assertEqual(count, int(workers))
+                held_now = self.parts(os.path.join(folder, "checkpoint-9.terse"), "residual")
+                self.assertEqual(len(held_now), int(workers))
 
-    def test_the_sum_is_in_the_new_checkpoint(self):
-        """Resumed at its last step, a run writes at once what it has got."""
-        words = ("--method", "topk:keep=0.01", "--steps", "5")
-        self.train(*words, "--workers", "4", "--out", self.path("run"))
-        before, _ = self.residuals(self.checkpoint("run", 5))
-        self.train(*words, "--workers", "3", "--resume", self.path("run"), "--out",
-                   self.path("new"))
-        after, count = self.residuals(self.checkpoint("new", 5))
-        self.assertEqual(count, 3)
-        scale = max(map(abs, before))
-        self.assertGreater(scale, 0)
-        for a, b in zip(before, after):
-            self.assertAlmostEqual(a, b, delta=1e-5 * scale)
+    def test_what_is_outstanding_stays(self):
+        """Resumed at its last step, a run writes at once what it has got. Residuals and moments are
+        the means of the old ones, weights and what owners have the same bits, and the loss before
+        the next step is that of the old workers."""
+        for i, method in enumerate(FEEDBACK):
+            for old, new in CHANGES:
+                with self.subTest(method=method, old=old, new=new):
+                    words = ("--method", method, "--steps", "5")
+                    a, b = "run%d-%d" % (i, old), "new%d-%d" % (i, new)
+                    if not self.checkpoints(a):
+                        self.loss = self.train(*words, "--workers", str(old), "--out",
+                                               self.path(a))["loss"]
+                    loss = self.train(*words, "--workers", str(new), "--resume", self.path(a),
+                                      "--out", self.path(b))["loss"]
+                    self.assertAlmostEqual(loss, self.loss, delta=1e-6 * self.loss)
+                    self.assert_same_state(self.checkpoint(a, 5), self.checkpoint(b, 5), new)
+
+    def assert_same_state(self, old, new, workers):
+        for name in ("residual", "momentum", "second moment", "local weights"):
+            before, after = self.parts(old, name), self.parts(new, name)
+            self.assertEqual(len(after), workers if before else 0)
+            if before:
+                self.assert_same_means(before, after, name)
+                self.assertTrue(all(part == after[0] for part in after), name)
+        self.assertEqual(self.parts(old, "weights"), self.parts(new, "weights"))
+        for name in ("owner residual", "owner weights"):
+            whole = [[math.fsum(column) for column in zip(*self.parts(path, name))]
+                     for path in (old, new)]  # all but one of a column are zero
+            self.assertEqual(*whole, name)
+
+    def test_batch_norm_statistics_are_means_too(self):
+        words = ("--model", "resnet20", "--batch", "4", "--shard", "range", "--steps", "2")
+        first = self.train(*words, "--workers", "2", "--out", self.path("run"))
+        again = self.train(*words, "--workers", "3", "--resume", self.path("run"), "--out",
+                           self.path("new"))
+        name = "running statistics"
+        self.assert_same_means(self.parts(self.checkpoint("run", 2), name),
+                               self.parts(self.checkpoint("new", 2), name), name)
+        self.assertAlmostEqual(first["loss"], again["loss"], delta=1e-5 * first["loss"])
+
+    def test_a_crafted_number_of_workers_is_refused(self):
+        """A sound checksum says nothing about the settings."""
+        self.train("--steps", "3", "--workers", "2", "--out", self.path("run"))
+        whole = self.read("run/checkpoint-3.terse")
+        for workers in (0, 4294967296, 4294967298, 4097):
+            self.write("run/checkpoint-3.terse", with_settings(whole, workers=workers))
+            text = self.error("train", "-q", "--resume", self.path("run"), "--workers", "2")
+            self.assertIn("no number of workers from 1 to", text)
 
     def test_a_finished_run_stays_as_it_is(self):
         first = self.train("--steps", "4", "--workers", "2", "--out", self.path("run"))
@@ -74,6 +126,7 @@ class Settings(TrainCase):
                             (("--seed", "2"), "seed 1, not 2"),
                             (("--batch", "4"), "batch 8, not 4"),
                             (("--accumulate", "2"), "accumulate 1, not 2"),
+                            (("--batches", "2"), "batches 1, not 2"),
                             (("--threads", "2"), "threads 1, not 2"),
                             (("--augment",), "without augment")):
             with self.subTest(words=words):
@@ -103,8 +156,71 @@ class Settings(TrainCase):
 
     def test_nothing_to_resume(self):
         os.mkdir(self.path("empty"))
-        self.assertIn("no checkpoint in", self.refused(folder="empty"))
+        text = self.refused(folder="empty")
+        self.assertIn("no checkpoint in", text)
+        self.assertIn("begins anew when its command is repeated", text)
         self.assertIn("No such file", self.refused(folder="absent"))
+
+
+class KilledEarly(TrainCase):
+    """A run that was killed before its first checkpoint."""
+    WORDS = ("--workers", "2", "--steps", "100000", "--evaluate-every", "100000")
+
+    def setUp(self):
+        super().setUp()
+        process = self.begin(*self.WORDS, "-q", "--out", self.path("run"))
+        self.wait_for(lambda: os.path.exists(self.path("run/metrics.jsonl")) and
+                      len(self.lines("run")) > 5, process)
+        self.stop(process, signal.SIGKILL)
+        self.assertEqual(self.checkpoints("run"), [])
+        self.before = self.read("run/metrics.jsonl")
+
+    def lines(self, folder):
+        """The last line may be torn."""
+        return self.read(folder + "/metrics.jsonl").splitlines()[:-1]
+
+    def is_new(self):
+        """Lines have the seconds, which differ from those of the killed run."""
+        try:
+            text = self.read("run/metrics.jsonl")
+        except FileNotFoundError:
+            return False
+        return text.count(b"\n") > 3 and text[:300] != self.before[:300]
+
+    def test_the_same_command_begins_anew(self):
+        process = self.begin(*self.WORDS, "--out", self.path("run"))
+        self.wait_for(self.is_new, process)
+        _, err = self.stop(process)
+        self.assertEqual(process.returncode, 0, err)
+        note = "%s holds a run that ended before its first checkpoint: it begins anew"
+        self.assertEqual(err.count(note % self.path("run")), 1, err)
+        self.assertEqual(len([name for name in os.listdir(self.path("run"))
+                              if name.startswith("events.out")]), 1)
+        steps = [json.loads(line)["step"] for line in self.lines("run")]
+        self.assertEqual(steps[:2], [51, 102])
+        self.assertEqual(len(self.checkpoints("run")), 1)
+        whole = self.train("--workers", "2", "--steps", "100000", "--resume", self.path("run"),
+                           "--steps", str(self.checkpoints("run")[0] + 1))
+        self.assertEqual(whole["status"], "finished")
+
+    def test_another_command_is_refused(self):
+        text = self.error("train", *self.small, "-q", *self.WORDS, "--seed", "2", "--out",
+                          self.path("run"))
+        self.assertIn("already holds a run, which has seed 1, not 2; choose another --out", text)
+        self.assertEqual(self.read("run/metrics.jsonl"), self.before)
+
+    def test_an_end_or_a_checkpoint_is_never_written_over(self):
+        """Also a damaged checkpoint, and a run that diverged, are kept."""
+        self.write("run/checkpoint-7.terse", b"damaged")
+        for _ in range(2):
+            text = self.error("train", *self.small, "-q", *self.WORDS, "--out", self.path("run"))
+            self.assertIn("already holds a run: continue it with --resume", text)
+            if os.path.exists(self.path("run/checkpoint-7.terse")):
+                os.remove(self.path("run/checkpoint-7.terse"))
+                whole = self.before[:self.before.rindex(b"\n") + 1]
+                self.before = whole + b'{"kind":"end","step":9,"status":"diverged"}\n'
+                self.write("run/metrics.jsonl", self.before)
+        self.assertEqual(self.read("run/metrics.jsonl"), self.before)
 
 
 class Damaged(TrainCase):

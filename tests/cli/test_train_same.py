@@ -5,7 +5,7 @@ import time
 import unittest
 
 from support import OK
-from training import METHODS, TrainCase
+from training import floats, METHODS, read_checkpoint, TrainCase
 
 LONG = ("--steps", "2000", "--evaluate-every", "2000")
 STOPS = (signal.SIGTERM, signal.SIGINT)
@@ -26,9 +26,48 @@ class Same(TrainCase):
         words = ("--workers", "2", "--steps", "3")
         for more in ((), ("--seed", "2"), ("--lr", "0.01"), ("--shard", "range"),
                      ("--shard", "class:alpha=0.1"), ("--method", "signum"), ("--batch", "9"),
-                     ("--accumulate", "2"), ("--augment",), ("--workers", "3"), ("--steps", "4")):
+                     ("--accumulate", "2"), ("--batches", "2"), ("--augment",), ("--workers", "3"),
+                     ("--steps", "4")):
             seen.add(self.train(*words, *more)["weights_hash"])
-        self.assertEqual(len(seen), 11)
+        self.assertEqual(len(seen), 12)
+
+    def weights(self, *words):
+        """The weights after a step of dense SGD, x - lr g."""
+        name = "one%d" % len(os.listdir(self.folder))
+        self.train("--method", "dense:momentum=0,lr=0.5", "--workers", "2", "--steps", "1", "--out",
+                   self.path(name), *words)
+        return floats(read_checkpoint(self.checkpoint(name, 1))[2]["weights", 0])
+
+    def test_batches_count_the_last_and_accumulate_the_mean(self):
+        """With batches 0, 1, 2, 3 at the same weights: --batches 2 takes g1, --accumulate 2 the
+        mean of g0 and g1, both together the mean of g2 and g3."""
+        one, last, mean = (self.weights(*words) for words in (
+            (), ("--batches", "2"), ("--accumulate", "2")))
+        both, four = (self.weights(*words) for words in (
+            ("--batches", "2", "--accumulate", "2"), ("--accumulate", "4")))
+        self.assertGreater(max(abs(a - b) for a, b in zip(one, last)), 1e-3)
+        for a, b, c in zip(one, last, mean):
+            self.assertAlmostEqual((a + b) / 2, c, delta=1e-6)
+        for a, b, c in zip(mean, both, four):
+            self.assertAlmostEqual((a + b) / 2, c, delta=1e-6)
+
+    def test_batches_use_up_the_epoch(self):
+        """25 batches per epoch and worker: 12 steps of two, and the loss is of both."""
+        done = self.train("--workers", "2", "--batches", "2", "--epochs", "2", "--out",
+                          self.path("run"))
+        self.assertEqual(done["steps"], 24)
+        self.assertEqual(self.run_json("run")["batches"], 2)
+        still = ("--workers", "2", "--lr", "0")  # the weights do not change
+        one = self.losses("one", *still, "--steps", "4")
+        two = self.losses("two", *still, "--steps", "2", "--batches", "2")
+        self.assertEqual((len(one), len(two)), (4, 2))
+        for i in range(2):
+            self.assertAlmostEqual(two[i], (one[2 * i] + one[2 * i + 1]) / 2, places=9)
+
+    def losses(self, name, *words):
+        """The training losses, by step."""
+        self.train(*words, "--out", self.path(name))
+        return [line["loss"] for line in self.lines(name) if line["kind"] == "step"]
 
     def test_checkpoints_and_evaluations_change_nothing(self):
         for method in ("qadam", "def:ratio=4"):
@@ -44,6 +83,7 @@ class Same(TrainCase):
             with self.subTest(method=method):
                 words = ("--method", method, "--workers", "3")
                 name = "run%d" % i
+                words += ("--batches", str(1 + i % 2))
                 whole = self.train(*words, "--steps", "11", "--checkpoint-every", "6", "--out",
                                    self.path(name))
                 self.assertEqual(self.checkpoints(name), [6, 11])

@@ -8,10 +8,14 @@ import shutil
 import signal
 import struct
 import subprocess
+import sys
 import tempfile
 import time
 
 from support import Case, TERSE
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/decoder"))
+from terse_decode import xxh64  # noqa: E402
 
 SIDE, TRAIN, TEST = 12, 400, 100
 
@@ -51,6 +55,15 @@ def read_checkpoint(path):
         at += size + -size % 8
     assert at == len(data) - 8
     return step, settings, found
+
+
+def with_settings(data, **values):
+    """The bytes of a checkpoint with other settings, and a checksum that is right again."""
+    length = struct.unpack_from("<Q", data, 24)[0]
+    rest = data[32 + length + -length % 8:-8]
+    text = json.dumps(dict(json.loads(data[32:32 + length]), **values)).encode()
+    body = data[:24] + struct.pack("<Q", len(text)) + text + bytes(-len(text) % 8) + rest
+    return body + struct.pack("<Q", xxh64(body))
 
 
 def floats(data):

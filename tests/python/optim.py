@@ -8,6 +8,7 @@ import torch.distributed as dist
 import terse
 import terse.torch
 from support import Local, batch, flat, net, raises, same_everywhere, train
+from terse._method import describe
 from terse.torch import optim
 from terse.torch._state import owned
 
@@ -27,6 +28,7 @@ def parameters():
 
 MADE = (("signum", lambda p: optim.Signum(p, 0.01, 0.9, 0.001, **OPTIONS)),
         ("def", lambda p: optim.DEF(p, 0.05, ratio=16, **OPTIONS)),
+        ("def-a", lambda p: optim.DEFA(p, 0.05, ratio=16, **OPTIONS)),
         ("qadam", lambda p: optim.QAdam(p, 0.01, **OPTIONS)),
         ("spec", lambda p: optim.Spec(p, "regtopk:keep=0.05", lr=0.1, **OPTIONS)))
 
@@ -56,7 +58,7 @@ def case_every_step_is_that_of_the_library(rank, workers):
 
 def case_they_train(rank, workers):
     made = (lambda p: optim.Signum(p, 0.002), lambda p: optim.DEF(p, 0.05, ratio=8),
-            lambda p: optim.QAdam(p, 0.002))
+            lambda p: optim.DEFA(p, 0.05, ratio=8), lambda p: optim.QAdam(p, 0.002))
     for make in made:
         torch.manual_seed(1 + rank)  # the optimizer broadcasts the weights of rank 0
         model = net()
@@ -73,23 +75,30 @@ def case_they_train(rank, workers):
         same_everywhere(flat(model), "weights after close")
 
 
-def case_the_eval_weights_are_x_minus_the_mean_residual(rank, workers):
-    params = parameters()
-    optimizer = optim.DEF(params, 0.05, ratio=16, **OPTIONS)
-    for step in range(4):
-        for parameter, grad in zip(params, gradient(rank, step)):
-            parameter.grad = grad
-        optimizer.step()
-    residual = optimizer.state_dict()["terse_state"]["parts"]["residual"]["data"]
-    point = torch.cat([p.detach().reshape(-1) for p in params])
-    assert torch.allclose(point, optimizer.weights - 0.3 * residual, atol=1e-6)
-    mean = residual.clone()
-    dist.all_reduce(mean)
-    with optimizer.eval_weights():
-        inside = torch.cat([p.detach().reshape(-1) for p in params])
-    same_everywhere(inside, "x_A")
-    assert torch.allclose(inside, optimizer.weights - mean / workers, atol=1e-5)
-    optimizer.close()
+def case_def_and_def_a_differ_in_what_is_evaluated(rank, workers):
+    """They train alike; the weights to evaluate are x in DEF, x_A = x - mean e in DEFA."""
+    weights, evaluated, means = [], [], []
+    for make, name in ((optim.DEF, "def"), (optim.DEFA, "def-a")):
+        params = parameters()
+        optimizer = make(params, 0.05, ratio=16, **OPTIONS)
+        assert describe(optimizer.spec).name == name
+        for step in range(4):
+            for parameter, grad in zip(params, gradient(rank, step)):
+                parameter.grad = grad
+            optimizer.step()
+        residual = optimizer.state_dict()["terse_state"]["parts"]["residual"]["data"]
+        point = torch.cat([p.detach().reshape(-1) for p in params])
+        assert torch.allclose(point, optimizer.weights - 0.3 * residual, atol=1e-6)
+        dist.all_reduce(residual)
+        with optimizer.eval_weights():
+            evaluated.append(torch.cat([p.detach().reshape(-1) for p in params]))
+        weights.append(optimizer.weights.clone())
+        means.append(residual / workers)
+        optimizer.close()
+    assert torch.equal(*weights) and float(means[0].abs().max()) > 0.01
+    assert torch.equal(evaluated[0], weights[0])
+    same_everywhere(evaluated[1], "x_A")
+    assert torch.allclose(evaluated[1], weights[1] - means[1], atol=1e-5)
 
 
 def case_schedulers_change_the_rate(rank, workers):

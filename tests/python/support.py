@@ -10,6 +10,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import terse.torch
 from terse._library import Fault, Layout, MethodOptions, library
+from terse._method import Method
 
 METHODS = ("dense", "fp16", "bf16", "topk:keep=0.05", "regtopk:keep=0.05", "qsgd", "terngrad",
            "natural", "dqsgd", "powersgd", "ef", "ef-sign", "signsgd", "signum",
@@ -111,6 +112,12 @@ class Local:
         at = (ctypes.c_void_p * len(gradients))(*[g.data_ptr() for g in gradients])
         fault = Fault()
         assert self._step(self._methods, at, None, ctypes.byref(fault)) == 0, fault.text
+
+    def method(self, rank):
+        """One of them, to read and write its state."""
+        one = Method.__new__(Method)
+        one._lib, one._handle = library(), ctypes.c_void_p(self._methods[rank])
+        return one
 
     def point(self, rank):
         address = library().method_point(self._methods[rank])

@@ -6,6 +6,7 @@
 #include "common/names.h"
 #include "data/object.h"
 #include "data/read.h"
+#include "files/hash.h"
 
 typedef terse_status opener(struct trn_data *data, const char *where, uint64_t seed,
                             terse_fault *fault);
@@ -142,6 +143,35 @@ void trn_data_close(struct trn_data *data)
 const struct trn_about *trn_data_about(const struct trn_data *data)
 {
     return &data->about;
+}
+
+uint64_t trn_data_hash(const struct trn_data *data)
+{
+    const struct trn_about *const about = &data->about;
+    uint64_t hash = about->classes;
+    for (int i = 0; i < TRN_SPLITS; i++) {
+        const struct trn_examples *const from = &data->split[i];
+        const size_t count = from->count;
+        const size_t entries = from->row_at ? from->row_at[count] : 0;
+        const struct {
+            const void *at;
+            size_t len;
+        } parts[] = {
+            {from->labels, count * sizeof *from->labels},
+            {from->targets, count * sizeof *from->targets},
+            {from->pixels, count * about->features},
+            {from->dense, count * about->features * sizeof *from->dense},
+            {from->row_at, (count + 1) * sizeof *from->row_at},
+            {from->columns, entries * sizeof *from->columns},
+            {from->values, entries * sizeof *from->values},
+            {from->text, from->text_at ? from->text_at[count] : 0},
+            {from->text_at, (count + 1) * sizeof *from->text_at},
+        };
+        for (size_t p = 0; p < sizeof parts / sizeof parts[0]; p++)
+            if (parts[p].at)
+                hash = trn_hash64(parts[p].at, parts[p].len, hash + p);
+    }
+    return hash;
 }
 
 terse_status trn_data_load(const char *path, uint8_t **bytes, size_t *len, terse_fault *fault)

@@ -49,6 +49,8 @@ TERSE_CHECK terse_status trn_data_open(const char *name, uint64_t seed, struct t
                                        terse_fault *fault);
 void trn_data_close(struct trn_data *data); /* NULL is fine */
 const struct trn_about *trn_data_about(const struct trn_data *data);
+/* A hash of all examples, labels and targets, in their order. */
+uint64_t trn_data_hash(const struct trn_data *data);
 
 /* Names for help texts: NULL past the last. */
 const char *trn_data_name(uint32_t index);

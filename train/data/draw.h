@@ -12,6 +12,7 @@ enum trn_purpose {
     TRN_DRAW_AUGMENT,   /* a: epoch, b: example */
     TRN_DRAW_EXAMPLE,   /* a: split, b: example */
     TRN_DRAW_LAW,       /* the law of generated data */
+    TRN_DRAW_ATTACK,    /* a: 0 for all steps, or 1 + step, b: rank */
 };
 
 struct trn_stream {

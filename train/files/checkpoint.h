@@ -64,6 +64,8 @@ const struct trn_blob *trn_checkpoint_find(const struct trn_checkpoint *checkpoi
  * valid; then the fault has the reason of the newest. */
 TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out,
                                                char **path, char **notes, terse_fault *fault);
+/* Is there a checkpoint in the folder, valid or not? */
+int trn_checkpoint_exists(const char *folder);
 /* Removes all but the newest `keep` (>= 1) of a folder, and what writers that were killed left
  * behind (.checkpoint-*). Call it after a write has succeeded. */
 TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint32_t keep,

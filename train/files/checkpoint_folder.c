@@ -114,7 +114,10 @@ static terse_status try_all(const char *folder, const struct list *list,
             first = now;
     }
     if (list->count == 0)
-        return com_fail(fault, COM_NO_FILE, "no checkpoint in '%s'", folder);
+        return com_fail(fault, COM_NO_FILE,
+                        "no checkpoint in '%s'; a run that ended before its first one begins anew "
+                        "when its command is repeated",
+                        folder);
     if (fault)
         *fault = first;
     return COM_NO_FILE;
@@ -135,6 +138,15 @@ terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **o
     else
         free(skipped);
     return status;
+}
+
+int trn_checkpoint_exists(const char *folder)
+{
+    struct list list;
+    if (list_steps(folder, &list, NULL) != TERSE_OK)
+        return 0;
+    free(list.steps);
+    return list.count > 0;
 }
 
 /* ".checkpoint-STEP.terse.XXXXXX": a writer that was killed. */

@@ -3,6 +3,7 @@
  * summary = 5 (message of values = 1: tag = 1, simple_value = 2), session_log = 7 (status = 1). */
 #include "files/events.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 
 #include "common/file.h"
 #include "files/bytes.h"
+
+#define START "events.out.tfevents." /* of every file's name */
 
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };
 enum { SESSION_START = 1 };
@@ -146,8 +149,8 @@ static terse_status create(struct trn_events *events, const char *folder, terse_
 {
     for (unsigned number = 0;; number++) {
         char name[96];
-        (void)snprintf(name, sizeof name, "events.out.tfevents.%010lld.terse.%ld.%u",
-                       (long long)time(NULL), (long)getpid(), number);
+        (void)snprintf(name, sizeof name, START "%010lld.terse.%ld.%u", (long long)time(NULL),
+                       (long)getpid(), number);
         free(events->path);
         events->path = com_path_join(folder, name);
         if (!events->path)
@@ -197,6 +200,21 @@ terse_status trn_events_scalars(struct trn_events *events, uint64_t step,
         end = put_value(end, &scalars[i]);
     const terse_status status = write_record(events, record, (size_t)(end - start), fault);
     free(record);
+    return status;
+}
+
+terse_status trn_events_remove(const char *folder, terse_fault *fault)
+{
+    DIR *const entries = opendir(folder);
+    terse_status status = TERSE_OK;
+    struct dirent *entry;
+    if (!entries)
+        return com_fail_errno(fault, "open the folder", folder, errno);
+    while ((entry = readdir(entries)))
+        if (strncmp(entry->d_name, START, sizeof START - 1) == 0 &&
+            unlinkat(dirfd(entries), entry->d_name, 0) != 0)
+            status = com_fail_errno(fault, "remove", entry->d_name, errno);
+    (void)closedir(entries);
     return status;
 }
 

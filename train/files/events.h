@@ -22,6 +22,8 @@ TERSE_CHECK terse_status trn_events_open(const char *folder, uint64_t first_step
 TERSE_CHECK terse_status trn_events_scalars(struct trn_events *events, uint64_t step,
                                             const struct trn_scalar *scalars, uint32_t count,
                                             terse_fault *fault);
+/* Removes all event files of a folder: a run that begins anew. */
+TERSE_CHECK terse_status trn_events_remove(const char *folder, terse_fault *fault);
 void trn_events_close(struct trn_events *events); /* NULL is fine */
 const char *trn_events_path(const struct trn_events *events);
 

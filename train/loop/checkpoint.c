@@ -1,10 +1,13 @@
 /* Checkpoints. To save, every worker sends its state to rank 0, which writes one file. To restore,
  * every worker takes its part of the file. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "files/bytes.h"
+#include "files/hash.h"
+#include "loop/regroup.h"
 #include "loop/worker.h"
 
 #define KEPT 2u       /* checkpoints that remain in the folder */
@@ -77,8 +80,15 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
 
 /* ---- to rank 0 ---- */
 
+/* What a worker sends to rank 0. */
+struct parcel {
+    uint64_t len;
+    uint64_t hash;
+    trn_check check;
+};
+
 struct states {
-    uint64_t len[TERSE_MAX_WORKERS];
+    struct parcel parcel[TERSE_MAX_WORKERS];
     uint8_t *bytes[TERSE_MAX_WORKERS]; /* on rank 0: the packed state of every worker */
     uint8_t *mine;
 };
@@ -90,7 +100,7 @@ static void drop(struct states *states)
     free(states->mine);
 }
 
-/* Sends lengths to all ranks, then bytes to rank 0. */
+/* Sends lengths and hashes to all ranks, then bytes to rank 0. */
 static terse_status send_states(struct trn_worker *worker, struct states *states)
 {
     const uint32_t workers = worker->run->workers;
@@ -98,22 +108,18 @@ static terse_status send_states(struct trn_worker *worker, struct states *states
     size_t send_len[TERSE_MAX_WORKERS] = {0};
     void *recv_at[TERSE_MAX_WORKERS] = {NULL};
     size_t recv_len[TERSE_MAX_WORKERS] = {0};
-    const uint64_t mine = states->len[worker->rank];
-    for (uint32_t r = 0; r < workers; r++) {
-        recv_at[r] = &states->len[r];
-        recv_len[r] = sizeof mine;
-    }
-    terse_status status = terse_group_allgatherv(worker->group, &mine, sizeof mine, recv_at,
-                                                 recv_len, &worker->fault);
+    struct parcel mine = states->parcel[worker->rank];
+    terse_status status = trn_share(worker->group, TRN_SHARE_STATE, worker->step, &mine,
+                                    sizeof mine, states->parcel, &worker->fault);
     for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
-        recv_len[r] = worker->rank == 0 ? states->len[r] : 0;
+        recv_len[r] = worker->rank == 0 ? states->parcel[r].len : 0;
         states->bytes[r] = malloc(recv_len[r] + 1);
         recv_at[r] = states->bytes[r];
         if (!states->bytes[r])
             status = com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     }
     send_at[0] = states->mine;
-    send_len[0] = mine;
+    send_len[0] = mine.len;
     const terse_alltoallv alltoallv = {send_at, send_len, recv_at, recv_len};
     return status == TERSE_OK ? terse_group_alltoallv(worker->group, &alltoallv, &worker->fault)
                               : status;
@@ -123,13 +129,13 @@ struct name {
     char text[TRN_MAX_BLOB_NAME + 1];
 };
 
-/* The parts of a worker's packed state as blobs; names are copied into `names`. The bytes are
- * trusted: the same program packed them. */
+/* The parts of a worker's packed state as blobs; names are copied into `names`. The bytes have the
+ * hash that their sender announced, and the same program packed them. */
 static uint32_t unpack(const struct states *states, uint32_t worker, struct trn_blob *out,
                        struct name *names)
 {
     const uint8_t *at = states->bytes[worker];
-    const uint8_t *const end = at + states->len[worker];
+    const uint8_t *const end = at + states->parcel[worker].len;
     uint32_t count = 0;
     while (at < end) {
         const uint32_t name_len = trn_get_u32(at + 4);
@@ -157,6 +163,9 @@ static terse_status write_file(struct trn_worker *worker, const struct states *s
     terse_status status =
         blobs && names ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
+        status = trn_share_compare(states->bytes[r], states->parcel[r].len, states->parcel[r].hash,
+                                   r, "its state for the checkpoint", &worker->fault);
+    for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
         count += unpack(states, r, blobs + count, names + count);
     if (status == TERSE_OK)
         status = trn_checkpoint_write(folder, worker->step, settings, blobs, count, &worker->fault);
@@ -171,20 +180,28 @@ static terse_status write_file(struct trn_worker *worker, const struct states *s
     return status;
 }
 
+/* Was the file written? Only rank 0 knows. */
+struct written {
+    int64_t status;
+    trn_check check;
+};
+
 /* A file that could not be written ends the training on all ranks: further steps would be lost. */
 static terse_status agree(struct trn_worker *worker, terse_status mine)
 {
-    int64_t status = mine;
+    struct written record = {.status = mine};
+    struct written all[TERSE_MAX_WORKERS];
     terse_fault fault = worker->fault;
-    const terse_status shared =
-        terse_group_broadcast(worker->group, 0, &status, sizeof status, &worker->fault);
-    if (shared != TERSE_OK || status == TERSE_OK)
+    const terse_status shared = trn_share(worker->group, TRN_SHARE_CHECKPOINT, worker->step,
+                                          &record, sizeof record, all, &worker->fault);
+    if (shared != TERSE_OK || all[0].status == TERSE_OK)
         return shared;
     if (mine != TERSE_OK) {
         worker->fault = fault;
         return mine;
     }
-    return com_fail(&worker->fault, (terse_status)status, "rank 0 could not write the checkpoint");
+    return com_fail(&worker->fault, (terse_status)all[0].status,
+                    "rank 0 could not write the checkpoint");
 }
 
 terse_status trn_worker_save(struct trn_worker *worker)
@@ -199,11 +216,13 @@ terse_status trn_worker_save(struct trn_worker *worker)
         return TERSE_NOT_FINITE;
     terse_group_traffic(worker->group, &before, &(uint64_t){0});
     const size_t count = parts_of(worker, part);
-    states.len[worker->rank] = packed_len(worker, part, count);
-    states.mine = malloc(states.len[worker->rank] + 1);
+    struct parcel *const mine = &states.parcel[worker->rank];
+    mine->len = packed_len(worker, part, count);
+    states.mine = malloc(mine->len + 1);
     if (!states.mine)
         return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     pack(worker, part, count, states.mine);
+    mine->hash = trn_hash64(states.mine, mine->len, 0);
     terse_status status = send_states(worker, &states);
     if (status == TERSE_OK)
         status = agree(worker, worker->rank == 0 ? write_file(worker, &states) : TERSE_OK);
@@ -226,68 +245,76 @@ static terse_status copy_part(struct trn_worker *worker, const struct trn_blob *
     return TERSE_OK;
 }
 
-/* Adds the parts of the old workers `from`, `from + by`, ... */
-static terse_status add_parts(struct trn_worker *worker, const char *name, uint32_t from,
-                              uint32_t by, float *out, uint64_t len)
+/* The part of every old worker, all `len` bytes long. */
+static terse_status find_parts(struct trn_worker *worker, const char *name, uint32_t old_workers,
+                               uint64_t len, const void **out)
 {
-    const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
-    memset(out, 0, len);
-    for (uint32_t old = from;; old += by) {
-        const struct trn_blob *const blob = trn_checkpoint_find(checkpoint, name, old);
-        if (!blob)
-            return TERSE_OK;
-        if (blob->len != len)
+    for (uint32_t old = 0; old < old_workers; old++) {
+        const struct trn_blob *const blob = trn_checkpoint_find(worker->run->checkpoint, name, old);
+        if (!blob || blob->len != len)
             return com_fail(&worker->fault, TERSE_MISMATCH,
-                            "the checkpoint is of another training: '%s' has another length", name);
-        const float *const floats = blob->bytes;
-        for (uint64_t i = 0; i < len / sizeof(float); i++)
-            out[i] += floats[i];
+                            "the checkpoint is of another training: '%s' of worker %u is missing "
+                            "or has another length",
+                            name, old);
+        out[old] = blob->bytes;
     }
+    return TERSE_OK;
 }
 
-/* Restores a part of the method's state; the number of workers may have changed. */
+/* Restores a part; the number of workers may have changed. */
 static terse_status restore_part(struct trn_worker *worker, const terse_state *state,
                                  uint32_t old_workers)
 {
     const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
-    const uint32_t workers = worker->run->workers;
-    const uint32_t rank = worker->rank;
+    const void *old[TERSE_MAX_WORKERS];
     const int shared = state->kind == TERSE_STATE_SHARED;
-    if (workers == old_workers || shared)
-        return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, shared ? 0 : rank),
+    if (worker->run->workers == old_workers || shared)
+        return copy_part(worker,
+                         trn_checkpoint_find(checkpoint, state->name, shared ? 0 : worker->rank),
                          state->bytes, state->len);
-    switch (state->kind) {
-    case TERSE_STATE_RESIDUAL:
-        return add_parts(worker, state->name, rank, workers, state->bytes, state->len);
-    case TERSE_STATE_SLICES: return add_parts(worker, state->name, 0, 1, state->bytes, state->len);
-    case TERSE_STATE_OWN:
-        return copy_part(worker, trn_checkpoint_find(checkpoint, state->name, rank % old_workers),
-                         state->bytes, state->len);
-    default: return TERSE_OK; /* a hint: the next step works without it */
-    }
+    if (state->kind == TERSE_STATE_HINT) /* it may have another length; the next step works without
+                                            it */
+        return TERSE_OK;
+    const terse_status status = find_parts(worker, state->name, old_workers, state->len, old);
+    if (status == TERSE_OK)
+        trn_regroup(state->kind, old, old_workers, state->bytes, state->len);
+    return status;
 }
 
-static double residual_sum(const struct trn_checkpoint *checkpoint)
+/* The norm of the mean residual, if the method has one. */
+static int residual_norm(struct trn_worker *worker, double *out)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < trn_checkpoint_count(checkpoint); i++) {
-        const struct trn_blob *const blob = trn_checkpoint_at(checkpoint, i);
-        const float *const floats = blob->bytes;
-        for (uint64_t j = 0; strcmp(blob->name, "residual") == 0 && j < blob->len / 4; j++)
-            sum += (double)floats[j];
+    terse_state state;
+    double squares = 0;
+    for (uint32_t i = 0; terse_method_state(worker->method, i, &state) == TERSE_OK; i++) {
+        const float *const floats = state.bytes;
+        if (state.kind != TERSE_STATE_RESIDUAL)
+            continue;
+        for (size_t j = 0; j < state.len / sizeof(float); j++)
+            squares += (double)floats[j] * (double)floats[j];
+        *out = sqrt(squares);
+        return 1;
     }
-    return sum;
+    return 0;
 }
 
-static void note_workers(const struct trn_worker *worker, uint32_t old_workers)
+static void note_workers(struct trn_worker *worker, uint32_t old_workers)
 {
     char text[200];
-    if (worker->rank != 0 || !worker->run->watch->note || old_workers == worker->run->workers)
+    double norm = 0;
+    const uint32_t workers = worker->run->workers;
+    if (worker->rank != 0 || !worker->run->watch->note || old_workers == workers)
         return;
-    (void)snprintf(text, sizeof text,
-                   "resumed with %u workers instead of %u: residuals are redistributed, their sum "
-                   "stays %.9g",
-                   worker->run->workers, old_workers, residual_sum(worker->run->checkpoint));
+    if (residual_norm(worker, &norm))
+        (void)snprintf(
+            text, sizeof text,
+            "resumed with %u worker%s instead of %u: each has the mean of the residuals, "
+            "whose norm is %.9g, and of the moments",
+            workers, workers == 1 ? "" : "s", old_workers, norm);
+    else
+        (void)snprintf(text, sizeof text,
+                       "resumed with %u worker%s instead of %u: each has the mean of the moments",
+                       workers, workers == 1 ? "" : "s", old_workers);
     worker->run->watch->note(worker->run->watch->context, text);
 }
 
@@ -298,20 +325,21 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     uint64_t count = 0;
     terse_state state;
     float *const statistics = trn_net_statistics(worker->net, &count);
+    const terse_state running = {.name = STATISTICS,
+                                 .bytes = statistics,
+                                 .len = count * sizeof(float),
+                                 .kind = TERSE_STATE_OWN};
     (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
-    if (old_workers == 0)
+    if (old_workers == 0 || old_workers > TERSE_MAX_WORKERS)
         return com_fail(&worker->fault, TERSE_MISMATCH,
-                        "the checkpoint lacks the number of workers");
+                        "the checkpoint has no number of workers from 1 to %u", TERSE_MAX_WORKERS);
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
     for (uint32_t i = 0;
          status == TERSE_OK && terse_method_state(worker->method, i, &state) == TERSE_OK; i++)
         status = restore_part(worker, &state, (uint32_t)old_workers);
     if (status == TERSE_OK && count > 0)
-        status = copy_part(
-            worker,
-            trn_checkpoint_find(checkpoint, STATISTICS, worker->rank % (uint32_t)old_workers),
-            statistics, count * sizeof(float));
+        status = restore_part(worker, &running, (uint32_t)old_workers);
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
     const com_json *const kept = trn_checkpoint_settings(checkpoint);
@@ -321,6 +349,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)com_json_get_u64(kept, "capped", &worker->result.capped);
     worker->step = trn_checkpoint_step(checkpoint); /* the method does not count skipped steps */
     worker->result.steps = worker->step;
-    note_workers(worker, (uint32_t)old_workers);
+    if (status == TERSE_OK)
+        note_workers(worker, (uint32_t)old_workers);
     return status;
 }

@@ -4,23 +4,24 @@
 
 #include "loop/worker.h"
 
+/* What a worker finds in its part of the test set. */
+struct found {
+    double loss; /* a sum */
+    double correct;
+    trn_check check;
+};
+
 /* The sums of all workers' numbers, in rank order: the same bits on every worker and group. */
-static terse_status add_up(struct trn_worker *worker, double *numbers, size_t count)
+static terse_status add_up(struct trn_worker *worker, struct found *found)
 {
-    double all[TERSE_MAX_WORKERS * 4] = {0};
-    void *at[TERSE_MAX_WORKERS] = {NULL};
-    size_t len[TERSE_MAX_WORKERS] = {0};
-    const uint32_t workers = worker->run->workers;
-    for (uint32_t r = 0; r < workers; r++) {
-        at[r] = all + r * count;
-        len[r] = count * sizeof(double);
+    struct found all[TERSE_MAX_WORKERS];
+    const terse_status status = trn_share(worker->group, TRN_SHARE_EVALUATION, worker->step, found,
+                                          sizeof *found, all, &worker->fault);
+    *found = (struct found){.loss = 0};
+    for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++) {
+        found->loss += all[r].loss;
+        found->correct += all[r].correct;
     }
-    const terse_status status = terse_group_allgatherv(
-        worker->group, numbers, count * sizeof(double), at, len, &worker->fault);
-    memset(numbers, 0, count * sizeof(double));
-    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++)
-        for (size_t i = 0; i < count; i++)
-            numbers[i] += all[r * count + i];
     return status;
 }
 
@@ -50,7 +51,7 @@ static void own_statistics(struct trn_worker *worker)
 
 /* ---- the test set ---- */
 
-static terse_status test(struct trn_worker *worker, double numbers[2])
+static terse_status test(struct trn_worker *worker, struct found *found)
 {
     const struct trn_run *const run = worker->run;
     const uint64_t total = trn_data_about(run->data)->count[TRN_TEST];
@@ -69,8 +70,8 @@ static terse_status test(struct trn_worker *worker, double numbers[2])
         if (status == TERSE_OK)
             status = trn_net_evaluate(worker->net, worker->eval_weights, &batch, &loss, &correct,
                                       &worker->fault);
-        numbers[0] += loss;
-        numbers[1] += correct;
+        found->loss += loss;
+        found->correct += correct;
     }
     return status;
 }
@@ -110,20 +111,20 @@ static terse_status measure(struct trn_worker *worker, struct trn_evaluation *ou
 terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluation *out)
 {
     const double total = trn_data_about(worker->run->data)->count[TRN_TEST];
-    double numbers[2] = {0, 0};
+    struct found found = {.loss = 0};
     *out = (struct trn_evaluation){.phi_gradient = NAN, .phi_noise = NAN};
     terse_status status =
         terse_method_eval_weights(worker->method, worker->eval_weights, &worker->fault);
     if (status == TERSE_OK)
         status = share_statistics(worker);
     if (status == TERSE_OK)
-        status = test(worker, numbers);
+        status = test(worker, &found);
     if (status == TERSE_OK)
-        status = add_up(worker, numbers, 2);
+        status = add_up(worker, &found);
     own_statistics(worker);
     if (status == TERSE_OK && worker->result.steps > 0)
         status = measure(worker, out);
-    out->loss = numbers[0] / total;
-    out->accuracy = worker->result.classifies ? numbers[1] / total : 0;
+    out->loss = found.loss / total;
+    out->accuracy = worker->result.classifies ? found.correct / total : 0;
     return status;
 }

@@ -8,7 +8,7 @@
 #define MOST_SEED 0x1p53 /* integers up to it are exact in JSON */
 #define MOST_STEPS 1e9
 #define BOTH (TRN_OF_TRAIN | TRN_OF_COMPARE)
-#define SAME (TRN_RESUMED | TRN_SHARED)
+#define SAME (TRN_RESUMED | TRN_SHARED | TRN_OF_RANKS)
 #define AT(member) .offset = offsetof(struct trn_settings, member)
 
 const struct com_option trn_options[] = {
@@ -63,7 +63,7 @@ const struct com_option trn_options[] = {
      .usual = "3",
      .help = "default {default}",
      .key = "epochs",
-     .flags = BOTH | TRN_SHARED,
+     .flags = BOTH | TRN_SHARED | TRN_OF_RANKS,
      AT(epochs)},
     {.name = "steps",
      .kind = COM_OPTION_U64,
@@ -72,7 +72,7 @@ const struct com_option trn_options[] = {
      .high = MOST_STEPS,
      .help = "instead of epochs",
      .key = "steps",
-     .flags = BOTH | TRN_SHARED | TRN_DERIVED,
+     .flags = BOTH | TRN_SHARED | TRN_OF_RANKS | TRN_DERIVED,
      AT(steps)},
     {.name = "batch",
      .kind = COM_OPTION_U32,
@@ -94,6 +94,17 @@ const struct com_option trn_options[] = {
      .key = "accumulate",
      .flags = BOTH | SAME,
      AT(accumulate)},
+    {.name = "batches",
+     .kind = COM_OPTION_U32,
+     .word = "N",
+     .low = 1,
+     .high = 65536,
+     .usual = "1",
+     .help = "batches drawn at the same weights, of which the last one gives the gradient; default "
+             "{default}",
+     .key = "batches",
+     .flags = BOTH | SAME,
+     AT(batches)},
     {.name = "shard",
      .kind = COM_OPTION_TEXT,
      .word = "HOW",
@@ -102,6 +113,15 @@ const struct com_option trn_options[] = {
      .key = "shard",
      .flags = BOTH | SAME,
      AT(shard)},
+    {.name = "adversaries",
+     .kind = COM_OPTION_TEXT,
+     .word = "WHO",
+     .usual = "none",
+     .help = "3:invert: the last 3 workers contribute -g instead of their gradient g; also random, "
+             "zero, blind (g times a fixed random vector), 3:invert*10; default {default}",
+     .key = "adversaries",
+     .flags = BOTH | SAME,
+     AT(adversaries)},
     {.name = "augment",
      .kind = COM_OPTION_FLAG,
      .help = "crop and flip images",
@@ -123,7 +143,7 @@ const struct com_option trn_options[] = {
      .high = 1,
      .help = "stop at this test accuracy (0.9)",
      .key = "target",
-     .flags = TRN_OF_TRAIN,
+     .flags = TRN_OF_TRAIN | TRN_OF_RANKS,
      AT(target)},
     {.name = "target",
      .kind = COM_OPTION_REAL,
@@ -139,7 +159,7 @@ const struct com_option trn_options[] = {
      .high = MOST_STEPS,
      .help = "steps; default every epoch, or ten times",
      .key = "evaluate_every",
-     .flags = BOTH,
+     .flags = BOTH | TRN_OF_RANKS,
      AT(evaluate_every)},
     {.name = "threads",
      .kind = COM_OPTION_U32,
@@ -176,7 +196,7 @@ const struct com_option trn_options[] = {
      .word = "DIR",
      .help = "run.json, metrics.jsonl, TensorBoard events, weights.safetensors and checkpoints go "
              "there",
-     .flags = TRN_OF_TRAIN,
+     .flags = TRN_OF_TRAIN | TRN_OF_RANKS,
      AT(out)},
     {.name = "out",
      .kind = COM_OPTION_TEXT,
@@ -192,14 +212,14 @@ const struct com_option trn_options[] = {
      .high = MOST_STEPS,
      .help = "steps; default at the end",
      .key = "checkpoint_every",
-     .flags = BOTH,
+     .flags = BOTH | TRN_OF_RANKS,
      AT(checkpoint_every)},
     {.name = "resume",
      .kind = COM_OPTION_TEXT,
      .word = "DIR",
      .help = "go on from the last checkpoint in DIR, with its settings",
      .elsewhere = "--resume: repeat the command, it continues where it stopped",
-     .flags = TRN_OF_TRAIN,
+     .flags = TRN_OF_TRAIN | TRN_OF_RANKS,
      AT(resume)},
     {.name = NULL},
 };

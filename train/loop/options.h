@@ -12,9 +12,10 @@
 enum {
     TRN_OF_TRAIN = 1, /* an option of terse train */
     TRN_OF_COMPARE = 2,
-    TRN_RESUMED = 4,  /* a resumed run must have the same */
-    TRN_SHARED = 8,   /* a member of a comparison must have the same */
-    TRN_DERIVED = 16, /* 0: it follows from other settings, and is not compared */
+    TRN_RESUMED = 4,   /* a resumed run must have the same */
+    TRN_SHARED = 8,    /* a member of a comparison must have the same */
+    TRN_DERIVED = 16,  /* 0: it follows from other settings, and is not compared */
+    TRN_OF_RANKS = 32, /* every process of a group must have the same */
 };
 
 extern const struct com_option trn_options[];

@@ -1,4 +1,5 @@
 /* The output folder: run.json, metrics.jsonl, TensorBoard events, weights. Rank 0 writes it. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,6 +114,57 @@ static int note_evaluation(void *context, const com_json *line)
     return 1;
 }
 
+static int note_end(void *context, const com_json *line)
+{
+    const char *kind = "";
+    *(int *)context |= com_json_get_text(line, "kind", &kind) && strcmp(kind, "end") == 0;
+    return 1;
+}
+
+/* 1: the folder's run has neither a checkpoint nor an end: it was killed, and nothing of it can be
+ * continued. */
+static int was_killed_early(const char *folder, const char *metrics)
+{
+    size_t good_len = 0;
+    int has_end = 0;
+    return !trn_checkpoint_exists(folder) &&
+           trn_lines_read(metrics, note_end, &has_end, &good_len, NULL) == TERSE_OK && !has_end;
+}
+
+/* A folder that holds another run is refused. One that was killed before its first checkpoint
+ * begins anew if it has the same settings: the command that started it can be repeated. */
+static terse_status clear_folder(struct trn_worker *worker, const char *folder, const char *metrics)
+{
+    const struct trn_watch *const watch = worker->run->watch;
+    char *const path = com_path_join(folder, "run.json");
+    com_json *kept = NULL;
+    char how[200] = "";
+    char text[400];
+    terse_status status = TERSE_OK;
+    if (!was_killed_early(folder, metrics) || !path || com_json_read(path, &kept, NULL) != TERSE_OK)
+        status = com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
+                          "%.150s already holds a run: continue it with --resume, or choose "
+                          "another --out",
+                          folder);
+    else if (trn_options_differ(worker->run->settings, kept, TRN_RESUMED | TRN_SHARED, how,
+                                sizeof how))
+        status =
+            com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
+                     "%.100s already holds a run, which %.100s; choose another --out", folder, how);
+    (void)snprintf(text, sizeof text,
+                   "%.300s holds a run that ended before its first checkpoint: it begins anew",
+                   folder);
+    if (status == TERSE_OK && watch->note)
+        watch->note(watch->context, text);
+    if (status == TERSE_OK && remove(metrics) != 0)
+        status = com_fail_errno(&worker->fault, "remove", metrics, errno);
+    if (status == TERSE_OK)
+        status = trn_events_remove(folder, &worker->fault);
+    com_json_free(kept);
+    free(path);
+    return status;
+}
+
 static terse_status open_folder(struct trn_worker *worker, struct trn_record *record)
 {
     const char *const folder = worker->run->settings->out;
@@ -121,10 +173,7 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     terse_status status = path ? com_folder_make(folder, &worker->fault)
                                : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
     if (status == TERSE_OK && com_file_exists(path) && !resumes_in(worker->run, folder))
-        status = com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
-                          "%.150s already holds a run: continue it with --resume, or choose "
-                          "another --out",
-                          folder);
+        status = clear_folder(worker, folder, path);
     if (status == TERSE_OK)
         status = write_run(worker, folder, &worker->fault);
     if (status == TERSE_OK)

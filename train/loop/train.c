@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/agree.h"
 #include "loop/options.h"
 #include "loop/worker.h"
 
@@ -200,7 +201,18 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
     if (status == TERSE_OK)
         status = trn_shard_parse(settings->shard, &run.order.shard, &run.order.alpha, fault);
     if (status == TERSE_OK)
+        status = trn_adversaries_parse(settings->adversaries, &run.adversaries, fault);
+    if (status == TERSE_OK && run.adversaries.count > workers)
+        status = com_fail(fault, TERSE_BAD_ARGUMENT,
+                          "--adversaries %s: there are only %u workers; name at most as many, or "
+                          "use more workers",
+                          settings->adversaries, workers);
+    if (status == TERSE_OK)
         describe_input(&run);
+    if (status == TERSE_OK && settings->group)
+        status = terse_group_set_timeout(settings->group, settings->timeout);
+    if (status == TERSE_OK && settings->group)
+        status = trn_agree(settings->group, settings, trn_data_hash(run.data), fault);
     if (status == TERSE_OK && settings->resume)
         status = find_checkpoint(&run, fault);
     if (status == TERSE_OK)

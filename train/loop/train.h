@@ -16,14 +16,16 @@
 struct trn_settings {
     const char *model;
     const char *data;
-    const char *method;  /* spec; trn_train needs it with lr and min */
-    const char *shard;   /* iid, class:alpha=0.1, range */
-    const char *out;     /* folder; NULL: nothing is written */
-    const char *resume;  /* folder with checkpoints; NULL: from the start */
-    const char *command; /* as it was typed, for run.json */
-    double lr;           /* of --lr, which the method's spec overrides; -1: not given */
+    const char *method;      /* spec; trn_train needs it with lr and min */
+    const char *shard;       /* iid, class:alpha=0.1, range */
+    const char *adversaries; /* none, 3:invert, 3:invert*10, ... */
+    const char *out;         /* folder; NULL: nothing is written */
+    const char *resume;      /* folder with checkpoints; NULL: from the start */
+    const char *command;     /* as it was typed, for run.json */
+    double lr;               /* of --lr, which the method's spec overrides; -1: not given */
     uint32_t workers;
     uint32_t batch;      /* examples per worker per step */
+    uint32_t batches;    /* drawn per gradient, of which the last one counts; 1 */
     uint32_t accumulate; /* batches per gradient, which is their mean; 1 */
     uint64_t epochs;     /* 0: `steps` counts */
     uint64_t steps;

@@ -21,6 +21,12 @@ double trn_now(void)
 
 /* ---- creation ---- */
 
+/* Batches that one gradient uses up. */
+static uint64_t batches_per_step(const struct trn_settings *settings)
+{
+    return (uint64_t)settings->batches * settings->accumulate;
+}
+
 static terse_status create_buffers(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
@@ -85,12 +91,13 @@ static terse_status create(struct trn_worker *worker)
     if (status != TERSE_OK)
         return status;
     worker->count = terse_layout_count(trn_net_layout(worker->net));
-    worker->steps_per_epoch = trn_order_steps(worker->order) / settings->accumulate;
+    worker->steps_per_epoch = trn_order_steps(worker->order) / batches_per_step(settings);
     if (worker->steps_per_epoch == 0)
         return com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
-                        "--accumulate %u: an epoch has only %u batches of %u examples per worker; "
-                        "lower --accumulate or --batch",
-                        settings->accumulate, trn_order_steps(worker->order), settings->batch);
+                        "--batches %u --accumulate %u: an epoch has only %u batches of %u examples "
+                        "per worker; lower one of them, or --batch",
+                        settings->batches, settings->accumulate, trn_order_steps(worker->order),
+                        settings->batch);
     worker->steps = settings->epochs ? settings->epochs * worker->steps_per_epoch : settings->steps;
     worker->result.parameters = worker->count;
     worker->result.workers = run->workers;
@@ -147,34 +154,50 @@ terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
                           &run->text, &place, &worker->fault);
 }
 
-/* One gradient: the mean of `accumulate` batches, taken at the method's point. */
+/* One gradient, taken at the method's point: the mean of the last `accumulate` of all batches of
+ * the step. The gradients of those before are replaced, but the loss and the statistics of batch
+ * norm are of all. */
 static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats *out_stats)
 {
     const uint32_t parts = worker->run->settings->accumulate;
+    const uint64_t drawn = batches_per_step(worker->run->settings);
     const uint64_t epoch = worker->step / worker->steps_per_epoch;
     const uint64_t within = worker->step % worker->steps_per_epoch;
     const float *const point = terse_method_point(worker->method);
     terse_status status = TERSE_OK;
-    for (uint32_t part = 0; part < parts && status == TERSE_OK; part++) {
-        float *const out = part == 0 ? worker->gradient : worker->partial;
+    for (uint64_t b = 0; b < drawn && status == TERSE_OK; b++) {
+        const int adds = b > drawn - parts;
         struct trn_batch batch;
         double loss = 0;
         uint32_t correct = 0;
-        const uint32_t count = trn_order_batch(worker->order, epoch,
-                                               (uint32_t)(within * parts + part), worker->examples);
+        const uint32_t count =
+            trn_order_batch(worker->order, epoch, (uint32_t)(within * drawn + b), worker->examples);
         status = trn_worker_fill(worker, TRN_TRAIN, worker->examples, count, epoch, &batch);
         if (status == TERSE_OK)
-            status =
-                trn_net_gradient(worker->net, point, &batch, out, &loss, &correct, &worker->fault);
-        for (uint64_t i = 0; part > 0 && status == TERSE_OK && i < worker->count; i++)
+            status = trn_net_gradient(worker->net, point, &batch,
+                                      adds ? worker->partial : worker->gradient, &loss, &correct,
+                                      &worker->fault);
+        for (uint64_t i = 0; adds && status == TERSE_OK && i < worker->count; i++)
             worker->gradient[i] += worker->partial[i];
-        out_stats->loss += loss / parts;
+        out_stats->loss += loss / (double)drawn;
         out_stats->correct += correct;
         out_stats->examples += count;
     }
     for (uint64_t i = 0; parts > 1 && status == TERSE_OK && i < worker->count; i++)
         worker->gradient[i] /= (float)parts;
     return status;
+}
+
+/* What this worker hands to its method: the gradient, unless it is an adversary. */
+static const float *contribution_of(struct trn_worker *worker)
+{
+    const struct trn_run *const run = worker->run;
+    const struct trn_attacker attacker = {
+        .seed = run->settings->seed, .step = worker->step, .rank = worker->rank};
+    if (!trn_is_adversary(&run->adversaries, worker->rank, run->workers))
+        return worker->gradient;
+    trn_attack(&run->adversaries, &attacker, worker->gradient, worker->partial, worker->count);
+    return worker->partial;
 }
 
 /* The first tensor with an element that is not finite, or -1. */
@@ -203,18 +226,6 @@ int trn_worker_is_broken(struct trn_worker *worker)
 }
 
 /* ---- statistics of a step ---- */
-
-/* An all-gather of the workers' statistics, in rank order. */
-static terse_status share_stats(struct trn_worker *worker, struct trn_step_stats *mine)
-{
-    void *at[TERSE_MAX_WORKERS];
-    size_t len[TERSE_MAX_WORKERS];
-    for (uint32_t r = 0; r < worker->run->workers; r++) {
-        at[r] = &worker->stats[r];
-        len[r] = sizeof *mine;
-    }
-    return terse_group_allgatherv(worker->group, mine, sizeof *mine, at, len, &worker->fault);
-}
 
 /* A loss that is not finite ends the training; the fault names rank, step and tensor. */
 static terse_status check_stats(struct trn_worker *worker, double *loss, int *stop)
@@ -335,11 +346,13 @@ static terse_status step(struct trn_worker *worker, int *stop)
     if (status == TERSE_OK && !isfinite(mine.loss))
         mine.broken = broken_tensor(worker, worker->gradient);
     if (status == TERSE_OK)
-        status = share_stats(worker, &mine);
+        status = trn_share(worker->group, TRN_SHARE_STEP, worker->step, &mine, sizeof mine,
+                           worker->stats, &worker->fault);
     if (status == TERSE_OK)
         status = check_stats(worker, &loss, stop);
     if (status == TERSE_OK)
-        status = terse_method_step(worker->method, worker->gradient, &report, &worker->fault);
+        status =
+            terse_method_step(worker->method, contribution_of(worker), &report, &worker->fault);
     if (status != TERSE_OK)
         return status;
     worker->step++;
@@ -386,7 +399,7 @@ static terse_status loop(struct trn_worker *worker)
     if (status == TERSE_OK && evaluated != worker->step)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
-                            settings->accumulate * worker->run->workers;
+                            (double)batches_per_step(settings) * worker->run->workers;
     if (worker->result.seconds > before)
         worker->result.examples_per_second = examples / (worker->result.seconds - before);
     return status;

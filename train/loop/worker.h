@@ -5,6 +5,8 @@
 #include "data/data.h"
 #include "data/order.h"
 #include "files/checkpoint.h"
+#include "loop/adversary.h"
+#include "loop/share.h"
 #include "loop/train.h"
 #include "net/net.h"
 
@@ -16,6 +18,7 @@ struct trn_run {
     struct trn_input input;
     struct trn_text text;
     struct trn_order_options order;
+    struct trn_adversaries adversaries;
     struct trn_checkpoint *checkpoint; /* to resume from; NULL: from the start */
     uint32_t workers;
 };
@@ -29,6 +32,7 @@ struct trn_step_stats {
     double examples;
     int64_t stop;   /* 1: this worker received a signal */
     int64_t broken; /* the first tensor whose gradient is not finite, or -1 */
+    trn_check check;
 };
 
 struct trn_worker {
@@ -41,7 +45,8 @@ struct trn_worker {
     uint64_t count; /* parameters */
     float *weights;
     float *gradient;
-    float *partial;      /* gradient of one batch, where several are accumulated */
+    float *partial;      /* gradient of one batch, where several are accumulated; then what an
+                          * adversary contributes */
     float *eval_weights; /* the weights that are evaluated */
     float *scratch;      /* scratch of all-reduces */
     float *statistics;   /* this worker's running statistics while the net holds their mean */

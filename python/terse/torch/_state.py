@@ -38,9 +38,12 @@ def read_parts(method: Method) -> Parts:
 
 
 def write_parts(method: Method, parts: Parts) -> None:
-    """Restores the given parts; the others stay unchanged. ValueError: a part has another size."""
+    """Restores the given parts. Hints that are not given are cleared, the other parts stay
+    unchanged. ValueError: a part has another size."""
     for part in method.parts():
         if part.name not in parts:
+            if part.kind == "hint":
+                tensor_at(part.address, part.length, torch.uint8).zero_()
             continue
         data = parts[part.name]["data"]
         if data.numel() * data.element_size() != part.length:
@@ -133,24 +136,35 @@ def rearrange(parts: Parts, old: Tensors, new: Tensors, whole_of: Any, mask: tor
 
 # ---- another number of workers ----
 
-def regroup(saved: List[Parts], rank: int, workers: int, mask: torch.Tensor) -> Parts:
-    """This rank's parts of a state of `len(saved)` workers. The sum of the residuals is preserved;
-    rank r gets the moments of worker r % len(saved); hints are dropped."""
+def _mean(held: List[torch.Tensor]) -> torch.Tensor:
+    """Rounded once; the mean of equal tensors is their value."""
+    return (torch.stack(held).double().sum(0) / len(held)).float()
+
+
+def _join(held: List[torch.Tensor]) -> torch.Tensor:
+    """Slices as a whole, bit for bit: an element is one worker's, and 0 on the others."""
+    whole = held[0].clone()
+    bits = whole.view(torch.int32)
+    for other in held[1:]:
+        bits |= other.view(torch.int32)
+    return whole
+
+
+def regroup(saved: List[Parts], mask: torch.Tensor) -> Parts:
+    """The parts of any one of the new workers, from those of the old. Aggregates are means, so what
+    is outstanding is the mean of the residuals: every new worker gets it, and the means of the
+    moments. What owners have is cut anew; `mask` is 1 where this rank owns. Hints are dropped."""
     out: Parts = {}
     for name, part in saved[0].items():
         kind = part["kind"]
-        all_of = [parts[name]["data"] for parts in saved]
+        held = [parts[name]["data"] for parts in saved]
         if kind == "hint":
             continue
         if kind == "shared":
-            data = all_of[0].clone()
-        elif kind == "own":
-            data = all_of[rank % len(saved)].clone()
+            data = held[0].clone()
         elif kind == "slices":
-            data = torch.stack(all_of).sum(0) * mask
+            data = torch.where(mask > 0, _join(held), torch.zeros(()))
         else:
-            data = torch.zeros_like(all_of[0])
-            for held in all_of[rank::workers]:
-                data += held
+            data = _mean(held)
         out[name] = {"kind": kind, "data": data}
     return out

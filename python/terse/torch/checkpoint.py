@@ -48,16 +48,16 @@ def _read_all(folder: str) -> List[Dict[str, Any]]:
 
 def load_all(folder: str, state: Any) -> None:
     """Loads the files of save_all with any number of workers. With the same number the training
-    resumes bit for bit. With another number the sum of all residuals is preserved, rank r gets the
-    moments of saved rank r modulo their number, and hints (RegTop-k's last aggregate, DQ-SGD's
-    budget) start anew. ValueError: files are missing, or spec or seed differ."""
+    resumes bit for bit. With another number every rank gets the mean of the residuals, so that what
+    is outstanding does not change, and the means of the moments; hints (RegTop-k's last aggregate,
+    DQ-SGD's budget) start anew. ValueError: files are missing, or spec or seed differ."""
     saved = _read_all(folder)
     if len(saved) == state.workers:
         state._load(saved[state.rank])
         return
     mine = dict(saved[0])
     mine.update(rank=state.rank, workers=state.workers)
-    mine["parts"] = _state.regroup([each["parts"] for each in saved], state.rank, state.workers,
+    mine["parts"] = _state.regroup([each["parts"] for each in saved],
                                    state._mask_of(mine["tensors"]))
     state._load(mine)
 

@@ -155,7 +155,7 @@ class Spec(torch.optim.Optimizer):
 
     @contextmanager
     def eval_weights(self) -> Iterator[None]:
-        """Inside, the model holds the weights to evaluate and to save (DEF: x_A = x - mean e)
+        """Inside, the model holds the weights to evaluate and to save (DEF: x; DEFA: x - mean e)
         instead of the point at which gradients are taken. Collective: every rank enters it."""
         out = torch.empty_like(self.weights)
         self.method.eval_weights(out.data_ptr())
@@ -222,13 +222,23 @@ class Signum(Spec):
 class DEF(Spec):
     """Detached error feedback over random blocks (Xu and Huang, 2022): `ratio` times fewer bytes.
     The model's parameters are the detached point w = x - lam * e, which differs between ranks;
-    evaluate and save inside `with optimizer.eval_weights():`, at x_A = x - mean e."""
+    evaluate and save inside `with optimizer.eval_weights():`, at the weights x."""
+
+    _name = "def"
 
     def __init__(self, params: Any, lr: float = 0.05, momentum: float = 0.9, lam: float = 0.3,
                  ratio: float = 64, weight_decay: float = 0.0, *, min: int = 0,
                  **others: Any) -> None:
-        super().__init__(params, "def-a:lr=%r,momentum=%r,lambda=%r,ratio=%r,wd=%r,min=%d"
-                         % (lr, momentum, lam, ratio, weight_decay, min), lr=lr, **others)
+        super().__init__(params, "%s:lr=%r,momentum=%r,lambda=%r,ratio=%r,wd=%r,min=%d"
+                         % (self._name, lr, momentum, lam, ratio, weight_decay, min), lr=lr,
+                         **others)
+
+
+class DEFA(DEF):
+    """DEF-A: trains as DEF does, bit for bit, and is evaluated at x_A = x - mean e, which
+    `with optimizer.eval_weights():` gathers in a dense all-reduce."""
+
+    _name = "def-a"
 
 
 class QAdam(Spec):
@@ -244,4 +254,4 @@ class QAdam(Spec):
                          % (lr, betas[0], betas[1], kg, kx, v0, weight_decay, min), lr=lr, **others)
 
 
-__all__ = ["Spec", "Signum", "DEF", "QAdam"]
+__all__ = ["Spec", "Signum", "DEF", "DEFA", "QAdam"]

@@ -49,13 +49,65 @@ static void test_every_name_is_listed(void **state)
     assert_int_equal(count, 9);
 }
 
+static uint64_t hash_of(const char *name, uint64_t seed)
+{
+    struct trn_data *data;
+    terse_fault fault = {0};
+    if (trn_data_open(name, seed, &data, &fault) != TERSE_OK)
+        fail_msg("%s: %s", name, fault.text);
+    const uint64_t hash = trn_data_hash(data);
+    trn_data_close(data);
+    return hash;
+}
+
+/* Two files of a kind, and the same with one character changed. */
+static void expect_another_hash(const char *kind, const char *train, const char *test)
+{
+    const struct test_folder folder = test_folder_make();
+    char name[200];
+    const char *const files[2] = {train, test};
+    uint64_t seen[3];
+    const int is_text = strcmp(kind, "agnews") == 0;
+    (void)snprintf(name, sizeof name, "%s:%s", kind,
+                   is_text ? folder.path : test_path(&folder, "set"));
+    for (int change = 0; change < 3; change++) {
+        for (int i = 0; i < 2; i++) {
+            char text[200];
+            (void)snprintf(text, sizeof text, "%s", files[i]);
+            if (change == i + 1)
+                *strrchr(text, '7') = '8';
+            test_put(&folder,
+                     is_text ? (i ? "test.csv" : "train.csv")
+                     : i     ? "set.t"
+                             : "set",
+                     text, strlen(text));
+        }
+        seen[change] = hash_of(name, 1);
+        assert_true(hash_of(name, 2) == seen[change]); /* files do not depend on the seed */
+    }
+    assert_true(seen[0] != seen[1] && seen[0] != seen[2] && seen[1] != seen[2]);
+    test_folder_remove(&folder);
+}
+
+static void test_contents_have_a_hash(void **state)
+{
+    (void)state;
+    assert_true(hash_of("regression", 1) == hash_of("regression", 1));
+    assert_true(hash_of("regression", 1) != hash_of("regression", 2));
+    assert_true(hash_of("digits", 1) != hash_of("digits", 2));
+    expect_another_hash("libsvm", "1 1:2 3:7\n-1 2:1\n", "1 1:2 3:7\n");  /* a value */
+    expect_another_hash("libsvm", "1 1:2 7:1\n-1 8:1\n", "1 1:2 7:1\n");  /* a column */
+    expect_another_hash("libsvm", "1.5 1:2 3:5\n1.7 2:1\n", "1.7 1:2\n"); /* a target */
+    expect_another_hash("agnews", "\"1\",\"a\",\"b 7\"\n\"2\",\"c\",\"d\"\n",
+                        "\"1\",\"a 7\",\"b\"\n"); /* a text */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wrong_names),
-        cmocka_unit_test(test_names_without_a_place),
-        cmocka_unit_test(test_places_without_files),
-        cmocka_unit_test(test_every_name_is_listed),
+        cmocka_unit_test(test_wrong_names),          cmocka_unit_test(test_names_without_a_place),
+        cmocka_unit_test(test_places_without_files), cmocka_unit_test(test_every_name_is_listed),
+        cmocka_unit_test(test_contents_have_a_hash),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

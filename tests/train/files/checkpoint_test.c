@@ -193,6 +193,20 @@ static void expect_latest(const struct test_folder *folder, uint64_t step, const
     free(notes);
 }
 
+static void test_damaged_ones_exist_too(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    (void)state;
+    assert_int_equal(trn_checkpoint_exists("/no/such"), 0);
+    assert_int_equal(trn_checkpoint_exists(folder.path), 0);
+    test_put(&folder, ".checkpoint-7.terse.abcdef", "x", 1);
+    test_put(&folder, "checkpoint-x.terse", "x", 1);
+    assert_int_equal(trn_checkpoint_exists(folder.path), 0);
+    test_put(&folder, "checkpoint-7.terse", "x", 1);
+    assert_int_equal(trn_checkpoint_exists(folder.path), 1);
+    test_folder_remove(&folder);
+}
+
 static void test_the_newest_sound_one_is_found(void **state)
 {
     const struct test_folder folder = test_folder_make();
@@ -299,6 +313,7 @@ int main(void)
         cmocka_unit_test(test_every_rule_is_checked_behind_the_checksum),
         cmocka_unit_test(test_refusals_have_a_reason),
         cmocka_unit_test(test_what_cannot_be_written_is_refused),
+        cmocka_unit_test(test_damaged_ones_exist_too),
         cmocka_unit_test(test_the_newest_sound_one_is_found),
         cmocka_unit_test(test_a_disk_that_fills_up_keeps_the_last_good),
         cmocka_unit_test(test_kill_leaves_the_last_good),

@@ -84,12 +84,30 @@ static void test_two_of_a_run_do_not_meet(void **state)
     test_folder_remove(&folder);
 }
 
+static void test_all_of_a_folder_are_removed(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct trn_events *events;
+    terse_fault fault = {0};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(trn_events_open(folder.path, 0, &events, &fault), TERSE_OK);
+        trn_events_close(events);
+    }
+    test_put(&folder, "metrics.jsonl", "x", 1);
+    assert_int_equal(trn_events_remove(folder.path, &fault), TERSE_OK);
+    assert_int_equal(test_entries(&folder), 1);
+    assert_int_equal(trn_events_remove("/no/such", &fault), COM_NO_FILE);
+    test_folder_remove(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_record_that_does_not_fit_leaves_no_half),
         cmocka_unit_test(test_what_cannot_be_opened_leaves_nothing),
         cmocka_unit_test(test_two_of_a_run_do_not_meet),
+        cmocka_unit_test(test_all_of_a_folder_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,54 @@
+#include "loop/share.h"
+
+#include <string.h>
+
+#include "common/fault.h"
+#include "files/hash.h"
+
+/* Keyed by subject, step and sender: a record that is sound but of another place is noticed too. */
+static trn_check check_of(enum trn_subject subject, uint64_t step, uint32_t rank,
+                          const void *record, size_t len)
+{
+    const uint64_t place[3] = {(uint64_t)subject, step, rank};
+    return trn_hash64(record, len - sizeof(trn_check), trn_hash64(place, sizeof place, 0));
+}
+
+static terse_status damaged(uint32_t rank, const char *what, terse_fault *fault)
+{
+    com_note(fault, "rank %u: %s arrived damaged", rank, what);
+    if (fault)
+        fault->rank = (int32_t)rank;
+    return TERSE_BAD_CHECKSUM;
+}
+
+terse_status trn_share(terse_group *group, enum trn_subject subject, uint64_t step, void *record,
+                       size_t len, void *all, terse_fault *fault)
+{
+    static const char *const names[] = {
+        "the record of its settings", "its verdict about the settings",
+        "the record of its step",     "the record of its evaluation",
+        "the record of its state",    "the record of its checkpoint"};
+    const uint32_t workers = terse_group_workers(group);
+    const uint32_t rank = terse_group_rank(group);
+    void *at[TERSE_MAX_WORKERS];
+    size_t lens[TERSE_MAX_WORKERS];
+    const trn_check mine = check_of(subject, step, rank, record, len);
+    memcpy((uint8_t *)record + len - sizeof mine, &mine, sizeof mine);
+    for (uint32_t r = 0; r < workers; r++) {
+        at[r] = (uint8_t *)all + r * len;
+        lens[r] = len;
+    }
+    const terse_status status = terse_group_allgatherv(group, record, len, at, lens, fault);
+    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
+        const trn_check right = check_of(subject, step, r, at[r], len);
+        if (memcmp((uint8_t *)at[r] + len - sizeof right, &right, sizeof right) != 0)
+            return damaged(r, names[subject], fault);
+    }
+    return status;
+}
+
+terse_status trn_share_compare(const void *bytes, size_t len, uint64_t hash, uint32_t rank,
+                               const char *what, terse_fault *fault)
+{
+    return trn_hash64(bytes, len, 0) == hash ? TERSE_OK : damaged(rank, what, fault);
+}
