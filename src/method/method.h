@@ -123,6 +123,7 @@ struct tsi_step {
     int posting;                 /* buckets come one by one */
     int scores;                  /* RegTop-k, and not its warm-up */
     int moves_point;             /* slices move their point, see produce in step.c */
+    uint32_t limit;              /* bits of the least magnitude that a gradient must not have */
     int checked;                 /* the gradient was found finite before the step opened */
     int in_place;                /* state is written over the old one: nothing can overflow late */
     int torn;                    /* failed in place: residual and moments belong to no step */

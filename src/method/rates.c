@@ -14,6 +14,10 @@
 /* Products of two such numbers, and sums of a million of those, are finite. */
 #define SAFE 1e15
 
+/* The bits of 2^64, the least power of two whose square overflows. One gradient of that size would
+ * make a second moment infinite, and its element would never move again. */
+#define SQUARE_LIMIT 0x5f800000u
+
 /* lr stays the same between exchanges: it belongs to the round of local steps. */
 static double lr_now(const terse_method *method)
 {
@@ -56,6 +60,10 @@ void tsi_choose_rates(terse_method *method)
     const double norm =
         clip == 0 ? 0 : sqrt(step->in->kernel->square_sum_f32(step->gradient, method->count));
     step->lr = (float)lr_now(method);
+    step->limit =
+        method->stages.update == TSI_UPDATE_ADAM || method->stages.direction == TSI_DIRECTION_ADAM
+            ? SQUARE_LIMIT
+            : TSK_INFINITY_BITS;
     *direct = (struct tsi_direct){.scale = norm > clip ? (float)(clip / norm) : 1,
                                   .decay = inside ? (float)tsi_value(method, TSI_WD) : 0,
                                   .rate = inside ? step->lr : 1,

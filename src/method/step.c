@@ -112,7 +112,7 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
             float value;
         } most = {largest_gradient(method)};
         step->checked = 1;
-        finite = most.bits < TSK_INFINITY_BITS || method->options.skip_finite_check;
+        finite = most.bits < step->limit || method->options.skip_finite_check;
         bound = finite ? tsi_bound_step(method, (double)most.value) : INFINITY;
     }
     tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
@@ -209,11 +209,13 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
             most = in->kernel->sum_f32(direct->in + at, gradient, count, direct->out + at);
         else if (checks)
             most = in->kernel->magnitude_max_f32(gradient, count);
-        if (checks && most >= TSK_INFINITY_BITS) {
+        if (checks && most >= step->limit) {
             terse_fault fault;
-            (void)tsi_bucket_fail(
-                bucket, tsi_fail(&fault, TERSE_NOT_FINITE, 0, "the gradient is not finite"),
-                (int32_t)in->rank, &fault);
+            (void)tsi_bucket_fail(bucket,
+                                  tsi_fail(&fault, TERSE_NOT_FINITE, 0,
+                                           "the gradient%s is not finite",
+                                           most < TSK_INFINITY_BITS ? ", squared," : ""),
+                                  (int32_t)in->rank, &fault);
             break;
         }
         if (!adds && (direct->out || direct->m)) /* else the gradient itself is encoded */
@@ -392,8 +394,7 @@ static void step_local(terse_method *method, const float *gradient, terse_method
     tsi_choose_rates(method);
     choose_buffers(method);
     step->direct.local = method->buffers.point;
-    const int finite =
-        method->options.skip_finite_check || largest_gradient(method) < TSK_INFINITY_BITS;
+    const int finite = method->options.skip_finite_check || largest_gradient(method) < step->limit;
     if (finite)
         tsi_direct(method->stages.direction, &step->direct, gradient, 0, method->count);
     if (report)

@@ -300,6 +300,35 @@ static void a_dead_coordinate_stays_dead(void **unused)
     }
 }
 
+/* One finite gradient whose square overflows would make a second moment infinite, and its element
+ * would never move again. The step is skipped instead, by the worker that has it. */
+static void a_spike_is_skipped(void **unused)
+{
+    static const char *const specs[] = {"adam:lr=0.01", "qadam:lr=0.01,kx=0", "qadam:lr=0.01",
+                                        "codec=f32,update=adam,lr=0.01"};
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = specs[s], .workers = 2, .count = 2});
+        for (int step = 0; step < 60; step++) {
+            const int spike = step == 30;
+            for (uint32_t r = 0; r < 2; r++)
+                for (size_t i = 0; i < 2; i++)
+                    crew.gradient[r][i] = spike && r == 1 && i == 0 ? 2e19f : 1.0f;
+            const uint64_t before = crew_hash(&crew);
+            assert_int_equal(terse_method_step_all(crew.method, (const float *const *)crew.gradient,
+                                                   crew.report, NULL),
+                             TERSE_OK);
+            assert_int_equal(crew.report[0].exchange.skipped, spike ? TERSE_NOT_FINITE : TERSE_OK);
+            assert_int_equal(crew.report[0].exchange.skipped_by, spike ? 1 : -1);
+            assert_int_equal(crew_hash(&crew) == before, spike);
+        }
+        assert_true(crew.weights[0][0] < -0.3f); /* 59 steps of about lr */
+        assert_true(crew.weights[0][0] == crew.weights[0][1]);
+        crew_free(&crew);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +341,7 @@ int main(void)
         cmocka_unit_test(workers_hold_quantized_weights),
         cmocka_unit_test(zero_encodes_zero),
         cmocka_unit_test(a_dead_coordinate_stays_dead),
+        cmocka_unit_test(a_spike_is_skipped),
     };
     return cmocka_run_group_tests_name("qadam", tests, NULL, NULL);
 }
