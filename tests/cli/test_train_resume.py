@@ -144,6 +144,17 @@ class Damaged(TrainCase):
         self.assertEqual({name: self.read("run/" + name)
                           for name in os.listdir(self.path("run"))}, before)
 
+    def test_damaged_ones_do_not_displace_sound_ones(self):
+        """Two damaged files of larger steps, and checkpoints that are written below them."""
+        for step in (80, 90):
+            self.write("run/checkpoint-%d.terse" % step, self.read("run/checkpoint-9.terse")[:500])
+        rest = self.train("--resume", self.path("run"), "--steps", "20", "--checkpoint-every", "3")
+        self.assertEqual(rest["checkpoint"], self.checkpoint("run", 20))
+        self.assertEqual(self.checkpoints("run"), [18, 20, 80, 90])
+        more = self.train("--resume", self.path("run"), "--steps", "25")
+        whole = self.train("--steps", "25", "--workers", "2")
+        self.assertEqual(more["weights_hash"], whole["weights_hash"])
+
     def test_what_a_killed_writer_left_is_no_checkpoint(self):
         self.write("run/.checkpoint-12.terse.abcdef", self.read("run/checkpoint-9.terse")[:300])
         rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "11")

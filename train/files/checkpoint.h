@@ -64,9 +64,14 @@ const struct trn_blob *trn_checkpoint_find(const struct trn_checkpoint *checkpoi
  * valid; then the fault has the reason of the newest. */
 TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out,
                                                char **path, char **notes, terse_fault *fault);
-/* Removes all but the newest `keep` (>= 1) of a folder, and what writers that were killed left
- * behind (.checkpoint-*). Call it after a write has succeeded. */
-TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint32_t keep,
+/* Checks magic, version and checksum of a file without holding it in memory. */
+TERSE_CHECK terse_status trn_checkpoint_check(const char *path, terse_fault *fault);
+/* Keeps the newest `keep` (>= 1) sound checkpoints of a folder and removes all that are older than
+ * the last of them, and what writers that were killed left behind (.checkpoint-*). A damaged one is
+ * never counted; it goes once `keep` sound ones are newer. With fewer than `keep` sound ones
+ * nothing is removed. Call it after a write has succeeded: `written` is its step, which is not read
+ * again. */
+TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t keep,
                                               terse_fault *fault);
 
 #endif

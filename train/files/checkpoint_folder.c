@@ -165,22 +165,40 @@ static terse_status remove_leftovers(const char *folder, terse_fault *fault)
     return status;
 }
 
-terse_status trn_checkpoint_prune(const char *folder, uint32_t keep, terse_fault *fault)
+static terse_status remove_step(const char *folder, uint64_t step, terse_fault *fault)
+{
+    char *path = path_of(folder, step);
+    terse_status status = TERSE_OK;
+    if (!path)
+        status = com_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
+    else if (unlink(path) != 0 && errno != ENOENT)
+        status = com_fail_errno(fault, "remove", path, errno);
+    free(path);
+    return status;
+}
+
+static int is_sound(const char *folder, uint64_t step)
+{
+    char *path = path_of(folder, step);
+    const int sound = path && trn_checkpoint_check(path, NULL) == TERSE_OK;
+    free(path);
+    return sound;
+}
+
+terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t keep,
+                                  terse_fault *fault)
 {
     struct list list;
+    size_t i = 0;
     if (keep == 0)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "at least one checkpoint is kept");
     terse_status status = list_steps(folder, &list, fault);
     if (status != TERSE_OK)
         return status;
-    for (size_t i = keep; i < list.count && status == TERSE_OK; i++) {
-        char *path = path_of(folder, list.steps[i]);
-        if (!path)
-            status = com_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
-        else if (unlink(path) != 0 && errno != ENOENT)
-            status = com_fail_errno(fault, "remove", path, errno);
-        free(path);
-    }
+    for (uint32_t sound = 0; i < list.count && sound < keep; i++)
+        sound += list.steps[i] == written || is_sound(folder, list.steps[i]);
+    for (; i < list.count && status == TERSE_OK; i++)
+        status = remove_step(folder, list.steps[i], fault);
     free(list.steps);
     return status == TERSE_OK ? remove_leftovers(folder, fault) : status;
 }

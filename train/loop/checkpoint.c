@@ -163,7 +163,7 @@ static terse_status write_file(struct trn_worker *worker, const struct states *s
     if (status == TERSE_OK) {
         (void)snprintf(worker->result.checkpoint, sizeof worker->result.checkpoint,
                        "%s/checkpoint-%llu.terse", folder, (unsigned long long)worker->step);
-        status = trn_checkpoint_prune(folder, KEPT, &worker->fault);
+        status = trn_checkpoint_prune(folder, worker->step, KEPT, &worker->fault);
     }
     com_json_free(settings);
     free(blobs);
