@@ -1,6 +1,7 @@
 #include "train_result.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -88,6 +89,13 @@ com_json *train_result_object(const struct train_request *request, const struct 
 int train_result_json(const struct train_request *request, const struct trn_result *result)
 {
     return msg_json(train_result_object(request, result));
+}
+
+int train_result_code(const struct trn_result *result)
+{
+    if (result->end != TRN_END_STOPPED)
+        return CLI_OK;
+    return result->signal == SIGINT ? CLI_INTERRUPTED : CLI_REQUEUE;
 }
 
 /* ---- failures ---- */

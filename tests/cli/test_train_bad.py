@@ -99,7 +99,7 @@ class Folder(TrainCase):
 
     def limited(self, limit, *words):
         def set_limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # as a shell starts a command
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         return subprocess.run([TERSE, "train", "-q", *words], preexec_fn=set_limit, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)

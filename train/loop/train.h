@@ -47,6 +47,7 @@ enum trn_end {
 
 struct trn_result {
     enum trn_end end;
+    int signal;     /* that stopped it, or 0 */
     uint64_t steps; /* done, with those before a resume */
     uint64_t epochs;
     uint64_t parameters;
@@ -73,7 +74,7 @@ struct trn_watch {
     void (*note)(void *context, const char *text);
     /* A line of metrics.jsonl (kind step, evaluation or end), or run.json (kind run). */
     void (*line)(void *context, const com_json *line);
-    const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and end */
+    const volatile sig_atomic_t *stop; /* a signal, or 0: write a checkpoint and end */
 };
 
 /* Trains to the end. On failure the fault has the reason; the last checkpoint stays valid. */

@@ -225,7 +225,7 @@ static terse_status check_stats(struct trn_worker *worker, double *loss, int *st
     for (uint32_t r = 0; r < workers; r++) {
         const struct trn_step_stats *const theirs = &worker->stats[r];
         terse_tensor tensor = {.name = "the loss alone"};
-        *stop |= theirs->stop != 0;
+        *stop = theirs->stop > *stop ? (int)theirs->stop : *stop;
         *loss += theirs->loss / workers;
         if (isfinite(theirs->loss))
             continue;
@@ -310,7 +310,7 @@ static terse_status step(struct trn_worker *worker, int *stop)
 {
     struct trn_result *const result = &worker->result;
     const volatile sig_atomic_t *const signalled = worker->run->watch->stop;
-    struct trn_step_stats mine = {.broken = -1, .stop = signalled && *signalled};
+    struct trn_step_stats mine = {.broken = -1, .stop = signalled ? *signalled : 0};
     terse_method_report report = {0};
     double loss = 0;
     const double start = trn_now();
@@ -349,8 +349,10 @@ static terse_status loop(struct trn_worker *worker)
     worker->result.end = TRN_END_FINISHED;
     while (worker->step < worker->steps && status == TERSE_OK && !stop) {
         status = step(worker, &stop);
-        if (stop)
+        if (stop && worker->step < worker->steps) {
             worker->result.end = TRN_END_STOPPED;
+            worker->result.signal = stop;
+        }
         if (status == TERSE_OK && is_due(worker->step, evaluate_every(worker)) && !stop) {
             status = evaluate(worker);
             evaluated = worker->step;

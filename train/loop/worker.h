@@ -27,7 +27,7 @@ struct trn_step_stats {
     double loss;
     double correct;
     double examples;
-    int64_t stop;   /* 1: this worker received a signal */
+    int64_t stop;   /* the signal that this worker received, or 0 */
     int64_t broken; /* the first tensor whose gradient is not finite, or -1 */
 };
 
