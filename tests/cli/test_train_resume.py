@@ -1,8 +1,11 @@
 """Resuming: by another number of workers, with other settings, from files that are damaged."""
+import fcntl
+import json
 import os
+import signal
 import unittest
 
-from support import REFUSED
+from support import REFUSED, REQUEUE
 from training import floats, read_checkpoint, TrainCase
 
 
@@ -107,6 +110,42 @@ class Settings(TrainCase):
         self.assertIn("No such file", self.refused(folder="absent"))
 
 
+class InUse(TrainCase):
+    def test_a_folder_has_one_writer(self):
+        """Another run in the same folder, new or resumed, is refused and does no harm."""
+        words = ("--workers", "2", "--steps", "20000", "--evaluate-every", "20000")
+        process = self.begin(*words, "--checkpoint-every", "5", "--out", self.path("run"))
+        self.wait_for_checkpoint("run", process, 10)
+        for more in (("--resume", self.path("run")), ("--out", self.path("run"))):
+            text = self.error("train", *self.small, *words, "-q", *more)
+            self.assertIn("'%s' is in use: process %d on " % (self.path("run"), process.pid), text)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, REQUEUE, err)
+        last = json.loads(out)["steps"]
+        rest = self.train("--resume", self.path("run"), "--steps", str(last + 1))
+        self.assertEqual(rest["steps"], last + 1)
+        self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])
+
+    def test_the_folder_of_a_killed_run_is_free(self):
+        process = self.begin("--workers", "2", "--steps", "20000", "--checkpoint-every", "5",
+                             "--out", self.path("run"))
+        self.wait_for_checkpoint("run", process, 10)
+        self.stop(process, signal.SIGKILL)
+        last = self.checkpoints("run")[-1]
+        self.train("--resume", self.path("run"), "--steps", str(last + 1))
+        self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])
+
+    def test_reading_needs_no_lock(self):
+        """The rest of a run goes to another folder while somebody else has the first."""
+        self.train("--steps", "3", "--workers", "2", "--out", self.path("run"))
+        with open(self.path("run/.lock"), "w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.train("--resume", self.path("run"), "--steps", "5", "--out", self.path("new"))
+            text = self.error("train", "-q", "--resume", self.path("run"), "--steps", "5")
+            self.assertIn("is in use: another process writes", text)
+
+
 class Damaged(TrainCase):
     def setUp(self):
         super().setUp()
@@ -157,6 +196,7 @@ class Damaged(TrainCase):
 
     def test_what_a_killed_writer_left_is_no_checkpoint(self):
         self.write("run/.checkpoint-12.terse.abcdef", self.read("run/checkpoint-9.terse")[:300])
+        self.write("run/.run.json.abcdef", b"{")
         rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "11")
         self.assertEqual(rest["steps"], 11)
         self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])

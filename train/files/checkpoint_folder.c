@@ -137,20 +137,25 @@ terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **o
     return status;
 }
 
-/* ".checkpoint-STEP.terse.XXXXXX": a writer that was killed. */
-static int is_leftover(const char *name)
+/* ".NAME.XXXXXX" of a file that a run writes (common/output.h): its writer was killed. */
+static int is_leftover(const char *entry)
 {
-    static const char start[] = ".checkpoint-";
-    static const char middle[] = ".terse.";
-    const size_t digits = strncmp(name, start, sizeof start - 1) == 0
-                              ? strspn(name + sizeof start - 1, "0123456789")
-                              : 0;
-    const char *rest = name + (digits ? sizeof start - 1 + digits : 0);
-    return digits > 0 && strncmp(rest, middle, sizeof middle - 1) == 0 &&
-           strlen(rest) == sizeof middle - 1 + 6;
+    static const char *const names[] = {"run.json", "weights.safetensors"};
+    enum { SUFFIX_LEN = 6 };
+    char name[64];
+    uint64_t step;
+    const char *const dot = strrchr(entry, '.');
+    if (entry[0] != '.' || dot == entry || strlen(dot + 1) != SUFFIX_LEN ||
+        (size_t)(dot - entry) > sizeof name)
+        return 0;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(dot - entry - 1), entry + 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return parse_name(name, &step);
 }
 
-static terse_status remove_leftovers(const char *folder, terse_fault *fault)
+terse_status trn_checkpoint_clean(const char *folder, terse_fault *fault)
 {
     DIR *entries = opendir(folder);
     struct dirent *entry;
@@ -200,5 +205,5 @@ terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t
     for (; i < list.count && status == TERSE_OK; i++)
         status = remove_step(folder, list.steps[i], fault);
     free(list.steps);
-    return status == TERSE_OK ? remove_leftovers(folder, fault) : status;
+    return status;
 }

@@ -186,6 +186,7 @@ static terse_status run_alone(struct trn_run *run, struct trn_result *result, te
     *result = worker.result;
     if (status != TERSE_OK) {
         *fault = worker.fault;
+        trn_record_close(worker.record);
         return status; /* the failed group may still use the worker's buffers */
     }
     trn_worker_destroy(&worker);

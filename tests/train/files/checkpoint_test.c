@@ -210,7 +210,6 @@ static void test_the_newest_sound_one_is_found(void **state)
     expect_latest(&folder, 10, "");
     test_put(&folder, "checkpoint-200.terse", "TERSECKPxxx", 11);
     expect_latest(&folder, 10, "checkpoint-200.terse: byte 11: the file ends in its head");
-    test_put(&folder, ".checkpoint-300.terse.abcdef", "x", 1);
     assert_int_equal(unlink(test_path(&folder, "checkpoint-200.terse")), 0);
     assert_int_equal(trn_checkpoint_prune(folder.path, 10, 1, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 3); /* step 10 and the two strangers */
@@ -251,6 +250,33 @@ static void test_pruning_keeps_the_newest_sound_ones(void **state)
     assert_int_equal(write_step(&folder, 7, NULL), TERSE_OK);
     assert_int_equal(trn_checkpoint_prune(folder.path, 7, 2, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 4); /* 6, 7, 80 and 90 */
+    test_folder_remove(&folder);
+}
+
+static void test_only_what_killed_writers_left_is_removed(void **state)
+{
+    static const char *const left[] = {".checkpoint-300.terse.abcdef", ".run.json.abc123",
+                                       ".weights.safetensors.zzzzzz"};
+    static const char *const others[] = {".checkpoint-300.terse.abcde",
+                                         ".checkpoint-x.terse.abcdef",
+                                         ".checkpoint-007.terse.abcdef",
+                                         ".run.json",
+                                         "run.json.abc123",
+                                         ".notes.txt.abc123",
+                                         ".lock",
+                                         ".abcdef",
+                                         "..abcdef"};
+    enum { LEFT = sizeof left / sizeof left[0], OTHERS = sizeof others / sizeof others[0] };
+    const struct test_folder folder = test_folder_make();
+    (void)state;
+    for (size_t i = 0; i < LEFT; i++)
+        test_put(&folder, left[i], "x", 1);
+    for (size_t i = 0; i < OTHERS; i++)
+        test_put(&folder, others[i], "x", 1);
+    assert_int_equal(trn_checkpoint_clean(folder.path, NULL), TERSE_OK);
+    assert_int_equal(test_entries(&folder), OTHERS);
+    for (size_t i = 0; i < OTHERS; i++)
+        assert_true(com_file_exists(test_path(&folder, others[i])));
     test_folder_remove(&folder);
 }
 
@@ -334,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_written_is_refused),
         cmocka_unit_test(test_the_newest_sound_one_is_found),
         cmocka_unit_test(test_pruning_keeps_the_newest_sound_ones),
+        cmocka_unit_test(test_only_what_killed_writers_left_is_removed),
         cmocka_unit_test(test_a_disk_that_fills_up_keeps_the_last_good),
         cmocka_unit_test(test_kill_leaves_the_last_good),
     };
