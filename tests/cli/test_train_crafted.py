@@ -72,7 +72,7 @@ class Crafted(TrainCase):
         for value in (0, -1, 4097, 2**32, 2**32 + 2, 2**53, 1e300, "2", None, 1.5, ...):
             with self.subTest(workers=value):
                 self.craft(change(workers=value))
-                self.assertIn("1 to 4096 are possible", self.resume())
+                self.assertIn("no number of workers from 1 to 4096", self.resume())
 
     def test_settings(self):
         """Those that decide results are refused, whatever their kind; the others are taken or

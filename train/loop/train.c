@@ -47,9 +47,8 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
     uint64_t workers = 0;
     char how[200];
     if (!com_json_get_u64(kept, "workers", &workers) || workers < 1 || workers > TERSE_MAX_WORKERS)
-        return com_fail(fault, COM_BAD_FILE,
-                        "the checkpoint has %llu workers; 1 to %u are possible",
-                        (unsigned long long)workers, TERSE_MAX_WORKERS);
+        return com_fail(fault, TERSE_MISMATCH,
+                        "the checkpoint has no number of workers from 1 to %u", TERSE_MAX_WORKERS);
     if (step > MOST_STEP)
         return com_fail(fault, COM_BAD_FILE,
                         "the checkpoint is of step %llu; at most %llu is possible",
