@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/writer.h"
 #include "loop/options.h"
 #include "loop/worker.h"
 
@@ -185,6 +186,7 @@ static terse_status run_alone(struct trn_run *run, struct trn_result *result, te
     *result = worker.result;
     if (status != TERSE_OK) {
         *fault = worker.fault;
+        trn_writer_destroy(worker.writer);
         trn_record_close(worker.record);
         return status; /* the failed group may still use the worker's buffers */
     }

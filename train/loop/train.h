@@ -63,9 +63,13 @@ struct trn_result {
     uint64_t weights_hash;
     double seconds; /* in steps, without evaluation and checkpoints */
     double examples_per_second;
-    char method[2048];    /* complete spec */
-    char exchange[512];   /* codec, combine and feedback that were chosen */
-    char checkpoint[512]; /* path of the last checkpoint written, or "" */
+    char method[2048];               /* complete spec */
+    char exchange[512];              /* codec, combine and feedback that were chosen */
+    char checkpoint[512];            /* path of the last checkpoint written, or "" */
+    uint64_t checkpoints;            /* written, by rank 0 */
+    uint64_t checkpoints_skipped;    /* due while the last was still being written */
+    double checkpoint_seconds;       /* in which the training waited for checkpoints, in sum */
+    double checkpoint_write_seconds; /* of the thread that writes them */
 };
 
 /* Callbacks of rank 0 while it trains; each may be NULL. */

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "files/hash.h"
+#include "files/writer.h"
 
 #define MAX_SKIPS 10u /* consecutive skipped steps after which a training ends */
 
@@ -112,6 +113,7 @@ void trn_worker_destroy(struct trn_worker *worker)
                              worker->examples,     worker->values,   worker->tokens,
                              worker->lengths,      worker->labels,   worker->targets,
                              worker->stats};
+    trn_writer_destroy(worker->writer); /* before the record, which has the folder's lock */
     terse_method_destroy(worker->method);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);
@@ -342,7 +344,6 @@ static terse_status loop(struct trn_worker *worker)
     const struct trn_settings *const settings = worker->run->settings;
     const uint64_t first = worker->step;
     const double before = worker->result.seconds;
-    uint64_t kept = UINT64_MAX;
     uint64_t evaluated = UINT64_MAX;
     terse_status status = TERSE_OK;
     int stop = 0;
@@ -361,13 +362,11 @@ static terse_status loop(struct trn_worker *worker)
                 stop = 1;
             }
         }
-        if (status == TERSE_OK && is_due(worker->step, settings->checkpoint_every)) {
-            status = trn_worker_save(worker);
-            kept = worker->step;
-        }
+        if (status == TERSE_OK && is_due(worker->step, settings->checkpoint_every))
+            status = trn_save_due(worker);
     }
-    if (status == TERSE_OK && kept != worker->step)
-        status = trn_worker_save(worker);
+    if (status == TERSE_OK)
+        status = trn_save_last(worker);
     if (status == TERSE_OK && evaluated != worker->step)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
