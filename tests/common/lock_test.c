@@ -78,12 +78,12 @@ static void count_up(const struct test_folder *folder, int times)
     const char *const path = test_path(folder, "count");
     while (times > 0) {
         struct com_lock *lock;
-        int count = 0;
+        char text[16] = "";
         if (com_lock_take(folder->path, &lock, NULL) != TERSE_OK)
             continue;
         FILE *file = fopen(path, "r+");
-        if (!file || fscanf(file, "%d", &count) != 1 || fseek(file, 0, SEEK_SET) != 0 ||
-            fprintf(file, "%d", count + 1) < 0 || fclose(file) != 0)
+        if (!file || !fgets(text, sizeof text, file) || fseek(file, 0, SEEK_SET) != 0 ||
+            fprintf(file, "%ld", strtol(text, NULL, 10) + 1) < 0 || fclose(file) != 0)
             _exit(1);
         com_lock_release(lock);
         times--;
