@@ -1,8 +1,9 @@
 /* When checkpoints are written. Rank 0 has a thread that writes them while the training goes on;
  * one that comes due before the last is on the disk is skipped. */
+#include <stddef.h>
 #include <stdio.h>
-#include <string.h>
 
+#include "files/hash.h"
 #include "files/writer.h"
 #include "loop/worker.h"
 
@@ -14,7 +15,13 @@
 struct answer {
     int64_t status; /* of the checkpoints so far */
     int64_t busy;   /* 1: one is being written */
+    uint64_t check; /* of the members above and the step */
 };
+
+static uint64_t check_of(const struct trn_worker *worker, const struct answer *answer)
+{
+    return trn_hash64(answer, offsetof(struct answer, check), worker->step);
+}
 
 static struct answer look(struct trn_worker *worker, double patience)
 {
@@ -44,6 +51,7 @@ static terse_status ask(struct trn_worker *worker, double patience, int *busy)
     terse_fault fault = {.rank = -1};
     if (worker->rank == 0)
         answer = look(worker, patience);
+    answer.check = check_of(worker, &answer);
     terse_group_traffic(worker->group, &before, &(uint64_t){0});
     const terse_status status =
         terse_group_broadcast(worker->group, 0, &answer, sizeof answer, &fault);
@@ -53,6 +61,12 @@ static terse_status ask(struct trn_worker *worker, double patience, int *busy)
     if (status != TERSE_OK) {
         worker->fault = fault;
         return status;
+    }
+    if (answer.check != check_of(worker, &answer)) {
+        com_note(&worker->fault, "rank 0: step %llu: its message about checkpoints arrived damaged",
+                 (unsigned long long)worker->step);
+        worker->fault.rank = 0;
+        return TERSE_BAD_CHECKSUM;
     }
     if (answer.status != TERSE_OK && worker->rank != 0)
         return com_fail(&worker->fault, (terse_status)answer.status,

@@ -6,7 +6,7 @@
 #include "loop/train.h"
 #include "support/folder.h"
 
-enum { RANKS = 130, AT_ONCE = 64 };
+enum { RANKS = 130, AT_ONCE = 64, LIED_TO = 5, ANSWER_LEN = 24 };
 
 /* ---- an engine in memory: the last rank that posts a collective carries all its messages ---- */
 
@@ -23,6 +23,8 @@ static struct {
     uint64_t next[RANKS];   /* number of the rank's next collective */
     uint32_t here[AT_ONCE]; /* ranks that have posted a collective, by its number */
     uint64_t done[AT_ONCE]; /* 1 + the last collective of this place that is done */
+    int lies;               /* 1: the next message of ANSWER_LEN bytes to rank LIED_TO is damaged */
+    int lost;               /* 1: a rank has left */
     struct posted post[AT_ONCE][RANKS];
 } wires = {.lock = PTHREAD_MUTEX_INITIALIZER, .carried = PTHREAD_COND_INITIALIZER};
 
@@ -43,6 +45,10 @@ static void carry(uint32_t place)
         for (uint32_t from = 0; from < RANKS; from++)
             if (all[to].recv_len[from] > 0)
                 memcpy(all[to].recv_at[from], all[from].send_at[to], all[to].recv_len[from]);
+    if (wires.lies && all[LIED_TO].recv_len[0] == ANSWER_LEN && all[0].recv_len[LIED_TO] == 0) {
+        ((uint8_t *)all[LIED_TO].recv_at[0])[8] ^= 1; /* busy, where it was not */
+        wires.lies = 0;
+    }
     wires.here[place] = 0;
 }
 
@@ -87,13 +93,23 @@ static terse_status poll_slot(void *context, uint32_t slot, int *done, int32_t *
 
 static terse_status wait_slot(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
-    (void)rank;
     (void)nanoseconds; /* the test's own timeout is enough */
     (void)pthread_mutex_lock(&wires.lock);
-    while (!is_done(context, slot))
+    while (!is_done(context, slot) && !wires.lost)
         (void)pthread_cond_wait(&wires.carried, &wires.lock);
+    const int done = is_done(context, slot);
     (void)pthread_mutex_unlock(&wires.lock);
-    return TERSE_OK;
+    *rank = done ? -1 : LIED_TO;
+    return done ? TERSE_OK : TERSE_PEER_LOST;
+}
+
+static void leave(void *context)
+{
+    (void)context;
+    (void)pthread_mutex_lock(&wires.lock);
+    wires.lost = 1;
+    (void)pthread_cond_broadcast(&wires.carried);
+    (void)pthread_mutex_unlock(&wires.lock);
 }
 
 /* ---- the trainings ---- */
@@ -101,7 +117,7 @@ static terse_status wait_slot(void *context, uint32_t slot, uint64_t nanoseconds
 static void *run_rank(void *opaque)
 {
     static const terse_group_ops ops = {
-        .size = sizeof ops, .post = post, .test = poll_slot, .wait = wait_slot};
+        .size = sizeof ops, .post = post, .test = poll_slot, .wait = wait_slot, .destroy = leave};
     static const struct trn_watch watch = {.context = NULL};
     struct rank *const me = opaque;
     struct trn_settings settings = *me->settings;
@@ -113,17 +129,24 @@ static void *run_rank(void *opaque)
     return NULL;
 }
 
-/* The hash of the weights, which all ranks have. */
-static uint64_t train(const struct trn_settings *settings)
+static struct rank ranks[RANKS];
+
+static void run_all(const struct trn_settings *settings)
 {
-    static struct rank ranks[RANKS];
     pthread_t threads[RANKS];
+    wires.lost = 0;
     for (uint32_t r = 0; r < RANKS; r++) {
         ranks[r] = (struct rank){.rank = r, .settings = settings};
         assert_int_equal(pthread_create(&threads[r], NULL, run_rank, &ranks[r]), 0);
     }
     for (uint32_t r = 0; r < RANKS; r++)
         assert_int_equal(pthread_join(threads[r], NULL), 0);
+}
+
+/* The hash of the weights, which all ranks have. */
+static uint64_t train(const struct trn_settings *settings)
+{
+    run_all(settings);
     for (uint32_t r = 0; r < RANKS; r++) {
         if (ranks[r].status != TERSE_OK)
             fail_msg("rank %u: %s", r, ranks[r].fault.text);
@@ -134,26 +157,31 @@ static uint64_t train(const struct trn_settings *settings)
     return ranks[0].result.weights_hash;
 }
 
+static struct trn_settings small_training(void)
+{
+    return (struct trn_settings){.model = "linear",
+                                 .data = "regression",
+                                 .method = "topk:keep=0.1,lr=0.01,min=1",
+                                 .shard = "iid",
+                                 .lr = -1,
+                                 .workers = RANKS,
+                                 .batch = 2,
+                                 .accumulate = 1,
+                                 .steps = 4,
+                                 .seed = 1,
+                                 .threads = 1,
+                                 .codec_threads = 1,
+                                 .evaluate_every = 4,
+                                 .timeout = 60};
+}
+
 static void test_train_checkpoint_and_resume(void **state)
 {
     const struct test_folder folder = test_folder_make();
     struct trn_checkpoint *checkpoint;
     uint64_t workers = 0;
+    struct trn_settings settings = small_training();
     (void)state;
-    struct trn_settings settings = {.model = "linear",
-                                    .data = "regression",
-                                    .method = "topk:keep=0.1,lr=0.01,min=1",
-                                    .shard = "iid",
-                                    .lr = -1,
-                                    .workers = RANKS,
-                                    .batch = 2,
-                                    .accumulate = 1,
-                                    .steps = 4,
-                                    .seed = 1,
-                                    .threads = 1,
-                                    .codec_threads = 1,
-                                    .evaluate_every = 4,
-                                    .timeout = 60};
     const uint64_t whole = train(&settings);
     settings.out = folder.path;
     settings.steps = 2;
@@ -170,10 +198,30 @@ static void test_train_checkpoint_and_resume(void **state)
     test_folder_remove(&folder);
 }
 
+/* The last test: afterwards ranks have posted different numbers of collectives. */
+static void test_a_damaged_message_about_checkpoints_is_named(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    struct trn_settings settings = small_training();
+    (void)state;
+    settings.out = folder.path;
+    settings.checkpoint_every = 2;
+    wires.lies = 1;
+    run_all(&settings);
+    assert_int_equal(wires.lies, 0);
+    assert_int_equal(ranks[LIED_TO].status, TERSE_BAD_CHECKSUM);
+    assert_int_equal(ranks[LIED_TO].fault.rank, 0);
+    assert_non_null(strstr(ranks[LIED_TO].fault.text, "its message about checkpoints"));
+    for (uint32_t r = 0; r < RANKS; r++)
+        assert_int_not_equal(ranks[r].status, TERSE_OK);
+    test_folder_remove(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_train_checkpoint_and_resume),
+        cmocka_unit_test(test_a_damaged_message_about_checkpoints_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
