@@ -33,7 +33,8 @@ const struct command cmd_compare = {
         "\n"
         "With --target A the table also has the seconds and bytes to reach it. A member whose\n"
         "loss is not finite is listed as diverged, and the others continue. A signal ends it\n"
-        "with exit code 1 after a checkpoint: the same command continues from there.\n\n"
+        "after a checkpoint, with the exit code of terse train: the same command continues from\n"
+        "there.\n\n"
         "Examples\n"
         "  terse compare --methods \"dense;signum;def:ratio=64;regtopk:keep=0.01\"\n"
         "  terse compare --methods \"topk:keep=0.001;regtopk:keep=0.001\" --seeds 3 \\\n"
@@ -242,9 +243,6 @@ static int run(int argc, char **argv)
     progress_catch_signals(&request, launched);
     if (code == CLI_OK)
         code = compare(&request, !launched || terse_group_rank(request.settings.group) == 0);
-    if (launched && code == CLI_OK)
-        terse_group_destroy(request.settings.group);
     train_request_free(&request);
-    ranks_stop(code);
-    return code;
+    return ranks_end(request.settings.group, code);
 }

@@ -70,6 +70,10 @@ static void print_overview(void)
            "  2  wrong usage\n"
            "  3  the machine failed: memory, input/output, a lost worker, a damaged message\n"
            "  4  terse reproduce: a claim does not hold\n"
+           "  75  terse train, terse compare: SIGTERM, SIGUSR1 or SIGHUP ended it after a "
+           "checkpoint;\n"
+           "      start it again\n"
+           "  130  the same for SIGINT\n"
            "  128+n  terse train, terse compare: a second signal n ended it at once\n"
            "\nStart with `terse demo`.\n",
            bold, plain);

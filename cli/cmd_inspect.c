@@ -6,6 +6,7 @@
 
 #include "command.h"
 #include "common/json.h"
+#include "common/number.h"
 #include "frames.h"
 #include "inspect.h"
 #include "machine.h"
@@ -16,14 +17,19 @@ static int run(int argc, char **argv);
 const struct command cmd_inspect = {
     .name = "inspect",
     .summary = "show and check every frame of a file",
-    .usage = "terse inspect FILE [--json]",
+    .usage = "terse inspect FILE [--limit N] [--json]",
     .help = "Prints each frame's fields, tensors and compression ratio, and checks all of it:\n"
             "header, layout, checksum, and the payload by decoding it. A broken rule is reported\n"
             "with its byte offset, and the exit code is 1. '-' is standard input.\n\n"
             "Options\n"
-            "  --json   print JSON\n",
+            "  --limit N   do not decode vectors of more elements (64M, 1G); default 64M\n"
+            "  --json      print JSON\n",
     .run = run,
 };
+
+/* Elements of a vector that is decoded without being asked for: a frame of 100 bytes may announce a
+ * vector of any length. */
+#define USUAL_LIMIT ((uint64_t)64 << 20)
 
 /* Codecs of several passes keep the decoded aggregate from one frame to the next. */
 struct inspection {
@@ -33,6 +39,7 @@ struct inspection {
     uint32_t passes_read; /* of `codec`, for the vector of `last` */
     com_json *list;       /* NULL for text */
     size_t number;
+    uint64_t limit; /* elements of the longest vector to decode */
 };
 
 static int continues(const struct inspection *in, const terse_frame *frame)
@@ -86,6 +93,10 @@ static terse_status check(struct inspection *in, struct finding *found, terse_fa
     terse_status status = terse_frame_layout(&found->frame, &found->layout, fault);
     if (status != TERSE_OK)
         return status;
+    if (found->frame.count > in->limit) {
+        found->payload = "not checked: the vector is longer than --limit";
+        return TERSE_OK;
+    }
     if ((double)found->frame.count * sizeof(float) > 0.5 * (double)machine_memory()) {
         found->payload = "not checked: the vector is larger than half of this machine's memory";
         return TERSE_OK;
@@ -123,9 +134,9 @@ static int inspect_next(struct inspection *in)
     return code;
 }
 
-static int inspect(const char *path, int as_json)
+static int inspect(const char *path, uint64_t limit, int as_json)
 {
-    struct inspection in = {.list = as_json ? com_json_array() : NULL};
+    struct inspection in = {.list = as_json ? com_json_array() : NULL, .limit = limit};
     int code = frames_open(&in.frames, path);
     while (code == CLI_OK && in.frames.at < in.frames.len)
         code = inspect_next(&in);
@@ -143,16 +154,23 @@ static int inspect(const char *path, int as_json)
 
 static int run(int argc, char **argv)
 {
-    static const struct option options[] = {{"json", no_argument, NULL, 'j'}, {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                            {"limit", required_argument, NULL, 'l'},
+                                            {NULL, 0, NULL, 0}};
+    uint64_t limit = USUAL_LIMIT;
     int as_json = 0;
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (letter != 'j') {
+        if (letter == 'l') {
+            if (!com_parse_count(optarg, 0, TERSE_MAX_COUNT, &limit))
+                return msg_usage("inspect", "--limit: '%s' is not a number of elements", optarg);
+        } else if (letter == 'j') {
+            as_json = 1;
+        } else {
             msg_note("Try 'terse inspect --help'.");
             return CLI_USAGE;
         }
-        as_json = 1;
     }
     if (argc - optind != 1)
         return msg_usage("inspect", argc == optind ? "a file is missing" : "one file at a time");
-    return inspect(argv[optind], as_json);
+    return inspect(argv[optind], limit, as_json);
 }

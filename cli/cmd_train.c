@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,9 +25,11 @@ const struct command cmd_train = {
     .options = train_request_help,
     .notes =
         "\n"
-        "SIGINT or SIGTERM writes a checkpoint and ends with exit code 0; a second one ends at\n"
-        "once. A loss that is not finite ends the training with 1; a lost worker, a damaged\n"
-        "message or a full disk with 3. The last checkpoint stays.\n\n"
+        "SIGINT writes a checkpoint and ends with exit code 130; SIGTERM, SIGUSR1 and SIGHUP "
+        "write\n"
+        "one and end with 75, which asks a batch system to start the job again. A second SIGINT\n"
+        "or SIGTERM ends at once. A loss that is not finite ends the training with 1; a lost\n"
+        "worker, a damaged message or a full disk with 3. The last checkpoint stays.\n\n"
         "Examples\n"
         "  terse train --method def:ratio=64 --workers 4\n"
         "  terse train --model resnet20 --data cifar10:DIR --method regtopk:keep=0.01 \\\n"
@@ -51,17 +54,27 @@ static void draw(const struct train_request *request)
     rep_run_free(seen);
 }
 
+static const char *signal_name(int number)
+{
+    switch (number) {
+    case SIGINT: return "SIGINT";
+    case SIGTERM: return "SIGTERM";
+    case SIGUSR1: return "SIGUSR1";
+    default: return "SIGHUP";
+    }
+}
+
 static void print_stop(const struct train_request *request, const struct trn_result *result)
 {
     const char *const folder = request->settings.out;
     if (result->end != TRN_END_STOPPED)
         return;
     if (folder)
-        msg_note("Stopped by a signal after step %llu: terse train --resume %s continues.",
-                 (unsigned long long)result->steps, folder);
+        msg_note("Stopped by %s after step %llu: terse train --resume %s continues.",
+                 signal_name(result->signal), (unsigned long long)result->steps, folder);
     else
-        msg_note("Stopped by a signal after step %llu; without --out nothing was saved.",
-                 (unsigned long long)result->steps);
+        msg_note("Stopped by %s after step %llu; without --out nothing was saved.",
+                 signal_name(result->signal), (unsigned long long)result->steps);
 }
 
 static int train(struct train_request *request)
@@ -89,13 +102,14 @@ static int train(struct train_request *request)
     if (status != TERSE_OK)
         return train_result_failure(request, "train", status, &fault);
     if (!is_root)
-        return CLI_OK;
+        return train_result_code(&result);
     print_stop(request, &result);
     if (request->verbose)
         msg_note("%s", result.exchange);
     draw(request);
-    return request->json ? train_result_json(request, &result)
-                         : train_result_print(request, &result);
+    const int printed =
+        request->json ? train_result_json(request, &result) : train_result_print(request, &result);
+    return printed == CLI_OK ? train_result_code(&result) : printed;
 }
 
 static int run(int argc, char **argv)
@@ -112,9 +126,6 @@ static int run(int argc, char **argv)
     progress_catch_signals(&request, launched);
     if (code == CLI_OK)
         code = train(&request);
-    if (launched && code == CLI_OK)
-        terse_group_destroy(request.settings.group);
     train_request_free(&request);
-    ranks_stop(code);
-    return code;
+    return ranks_end(request.settings.group, code);
 }

@@ -192,7 +192,8 @@ static int train(const struct train_request *request, struct member *member, int
     if (status != TERSE_OK)
         return train_result_failure(&one, member->method, status, &fault);
     if (result.end == TRN_END_STOPPED)
-        return msg_error(CLI_REFUSED, "compare: stopped; the same command continues from here");
+        return msg_error(train_result_code(&result),
+                         "compare: stopped; the same command continues from here");
     return CLI_OK;
 }
 

@@ -1,5 +1,6 @@
 /* terse: a table of commands. A new one is a cmd_*.c, a line in command.h and a line here. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -84,6 +85,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    (void)signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error text, not a death */
     int code = dispatch(argc, argv);
     /* Output that could not be written is a failure. */
     if (fflush(stdout) != 0 || ferror(stdout))

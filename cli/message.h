@@ -16,6 +16,9 @@ enum {
     CLI_USAGE = 2,   /* wrong command line */
     CLI_MACHINE = 3, /* memory, I/O or communication failed */
     CLI_CLAIM = 4,   /* terse reproduce: a claim does not hold */
+    /* A training that a signal ended after its checkpoint. */
+    CLI_REQUEUE = 75, /* SIGTERM, SIGUSR1, SIGHUP: start the job again; EX_TEMPFAIL of sysexits */
+    CLI_INTERRUPTED = 130, /* SIGINT */
 };
 
 #define MSG_FORMAT(format_at, values_at) __attribute__((format(printf, format_at, values_at)))

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "message.h"
+
 typedef terse_status start_fn(terse_fault *fault);
 typedef terse_status handle_fn(terse_group **out, terse_fault *fault);
 typedef void stop_fn(int exit_code);
@@ -70,8 +72,16 @@ terse_status ranks_start(terse_group **out, terse_fault *fault)
     return status == TERSE_OK ? mpi.handle(out, fault) : status;
 }
 
-void ranks_stop(int exit_code)
+int ranks_end(terse_group *group, int code)
 {
-    if (mpi.stop)
-        mpi.stop(exit_code);
+    const int failed = code != CLI_OK && code != CLI_REQUEUE && code != CLI_INTERRUPTED;
+    if (!mpi.stop)
+        return code;
+    if (group && !failed) {
+        code = terse_group_rank(group) == 0 ? code : CLI_OK;
+        (void)fflush(stdout); /* the launcher may end this process once MPI has ended */
+        terse_group_destroy(group);
+    }
+    mpi.stop(failed ? code : 0);
+    return code;
 }

@@ -9,7 +9,9 @@
  * handle. TERSE_UNSUPPORTED: there is no such library. */
 terse_status ranks_start(terse_group **out, terse_fault *fault);
 
-/* Ends MPI; with an exit code that is not 0 it ends all processes. */
-void ranks_stop(int exit_code);
+/* Ends this process's part in MPI and returns its exit code. A failure ends all processes. After a
+ * training that was finished or stopped the group is destroyed, and only rank 0 has a code that is
+ * not 0, since launchers end a job at the first one. NULL: there is no group. */
+int ranks_end(terse_group *group, int code);
 
 #endif

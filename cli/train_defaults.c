@@ -9,11 +9,15 @@
 #include "train_request.h"
 
 /* The length: epochs or steps, whichever was typed, else whichever the resumed run had. */
-static void complete_length(struct trn_settings *settings, const struct trn_settings *typed)
+static void complete_length(struct trn_settings *settings, const struct trn_settings *typed,
+                            const com_json *kept)
 {
+    uint64_t epochs = 1;
     if (typed->epochs || typed->steps) {
         settings->epochs = typed->epochs;
         settings->steps = typed->steps;
+    } else if (kept && com_json_get_u64(kept, "epochs", &epochs) && epochs == 0) {
+        settings->epochs = 0; /* the run was started with --steps */
     } else if (settings->epochs) {
         settings->steps = 0; /* those of the run are computed from its epochs */
     }
@@ -33,7 +37,7 @@ static void complete(struct train_request *request, const com_json *kept, unsign
         if (is_usual || !kept || !com_option_read(option, kept, settings))
             com_option_set_usual(option, settings);
     }
-    complete_length(settings, &typed);
+    complete_length(settings, &typed, kept);
     if (!settings->model)
         settings->model = trn_data_model(settings->data);
 }

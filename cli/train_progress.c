@@ -32,15 +32,28 @@ struct progress {
 static volatile sig_atomic_t stop;
 static char stop_text[400];
 
-/* The first signal asks the loop to end, the second ends the process. write and _exit are safe in a
- * handler. */
+/* The first signal asks the loop to end. A second SIGINT or SIGTERM ends the process; a SIGTERM
+ * that follows the warning of a batch system (SIGUSR1) does not: the checkpoint may still be in the
+ * making. write and _exit are safe in a handler. */
 static void handle(int number)
 {
+    static volatile sig_atomic_t ended;
     if (stop_text[0] != '\0' && !stop)
         (void)!write(STDERR_FILENO, stop_text, strlen(stop_text));
-    if (stop)
-        _exit(128 + number);
-    stop = 1;
+    if (number == SIGINT || number == SIGTERM) {
+        if (ended)
+            _exit(128 + number);
+        ended = 1;
+    }
+    if (!stop)
+        stop = number;
+}
+
+/* A command started by nohup is not to end with its terminal. */
+static int is_ignored(int number)
+{
+    struct sigaction now;
+    return sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
 void progress_catch_signals(const struct train_request *request, int under_mpi)
@@ -55,6 +68,9 @@ void progress_catch_signals(const struct train_request *request, int under_mpi)
     (void)sigemptyset(&action.sa_mask);
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+    (void)sigaction(SIGUSR1, &action, NULL);
+    if (!is_ignored(SIGHUP))
+        (void)sigaction(SIGHUP, &action, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
 

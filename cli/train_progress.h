@@ -20,7 +20,8 @@ const struct trn_watch *progress_watch(struct progress *progress);
 /* Ends the line; draws the charts unless quiet. NULL is fine. */
 void progress_end(struct progress *progress);
 
-/* SIGINT and SIGTERM ask for a checkpoint and an end; a second one ends at once. */
+/* SIGINT, SIGTERM, SIGUSR1 and SIGHUP ask for a checkpoint and an end; a second SIGINT or SIGTERM
+ * ends at once. */
 void progress_catch_signals(const struct train_request *request, int under_mpi);
 
 #endif

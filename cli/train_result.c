@@ -1,6 +1,7 @@
 #include "train_result.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,27 @@ static const char *const ends[] = {"finished", "target reached", "stopped by a s
 static double per_step(uint64_t bytes, uint64_t steps)
 {
     return steps ? (double)bytes / (double)steps : 0;
+}
+
+struct costs {
+    char text[160];
+};
+
+/* "12, 1 skipped; the training waited 3.1 ms for each, writing took 85 ms" */
+static struct costs checkpoint_costs(const struct trn_result *result)
+{
+    struct costs costs;
+    const double count = result->checkpoints ? (double)result->checkpoints : 1;
+    char skipped[40] = "";
+    if (result->checkpoints_skipped)
+        (void)snprintf(skipped, sizeof skipped, ", %llu skipped",
+                       (unsigned long long)result->checkpoints_skipped);
+    (void)snprintf(costs.text, sizeof costs.text,
+                   "%llu%s; the training waited %.3g ms for each, writing took %.3g ms",
+                   (unsigned long long)result->checkpoints, skipped,
+                   1e3 * result->checkpoint_seconds / count,
+                   1e3 * result->checkpoint_write_seconds / count);
+    return costs;
 }
 
 int train_result_print(const struct train_request *request, const struct trn_result *result)
@@ -56,6 +78,8 @@ int train_result_print(const struct train_request *request, const struct trn_res
     if (result->checkpoint[0] != '\0') {
         table_cell(table, "checkpoint");
         table_cell(table, "%s", result->checkpoint);
+        table_cell(table, "checkpoints");
+        table_cell(table, "%s", checkpoint_costs(result).text);
     }
     return table_print(table, 0);
 }
@@ -87,6 +111,10 @@ com_json *train_result_object(const struct train_request *request, const struct 
     com_json_put_hex(object, "weights_hash", result->weights_hash);
     com_json_put_real(object, "seconds", result->seconds);
     com_json_put_real(object, "examples_per_second", result->examples_per_second);
+    com_json_put_u64(object, "checkpoints", result->checkpoints);
+    com_json_put_u64(object, "checkpoints_skipped", result->checkpoints_skipped);
+    com_json_put_real(object, "checkpoint_seconds", result->checkpoint_seconds);
+    com_json_put_real(object, "checkpoint_write_seconds", result->checkpoint_write_seconds);
     if (result->checkpoint[0] != '\0')
         com_json_put_text(object, "checkpoint", result->checkpoint);
     return object;
@@ -95,6 +123,13 @@ com_json *train_result_object(const struct train_request *request, const struct 
 int train_result_json(const struct train_request *request, const struct trn_result *result)
 {
     return msg_json(train_result_object(request, result));
+}
+
+int train_result_code(const struct trn_result *result)
+{
+    if (result->end != TRN_END_STOPPED)
+        return CLI_OK;
+    return result->signal == SIGINT ? CLI_INTERRUPTED : CLI_REQUEUE;
 }
 
 /* ---- failures ---- */

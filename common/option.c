@@ -166,10 +166,19 @@ static int read_value(const struct com_option *option, const com_json *json, str
     return 0;
 }
 
+/* Could the value have been typed? A number that was not given is 0, if it has no default. */
+static int in_range(const struct com_option *option, const struct value *value)
+{
+    const double number = option->kind == COM_OPTION_REAL ? value->real : (double)value->whole;
+    if (option->kind == COM_OPTION_TEXT || option->kind == COM_OPTION_FLAG)
+        return 1;
+    return (number >= option->low && number <= option->high) || (number == 0 && !option->usual);
+}
+
 int com_option_read(const struct com_option *option, const com_json *json, void *values)
 {
     struct value value;
-    if (!option->key || !read_value(option, json, &value))
+    if (!option->key || !read_value(option, json, &value) || !in_range(option, &value))
         return 0;
     put(option, &value, values);
     return 1;

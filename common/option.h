@@ -48,8 +48,8 @@ void com_option_help(const struct com_option *option, struct com_text *out);
 /* Writes the value under its key, if the row has one. */
 void com_option_write(const struct com_option *option, const void *values, com_json *json);
 
-/* Sets the value from its key. 0: the key is absent or of another kind. A text belongs to the JSON.
- */
+/* Sets the value from its key. 0: the key is absent, of another kind or out of the row's range. A
+ * text belongs to the JSON. */
 int com_option_read(const struct com_option *option, const com_json *json, void *values);
 
 /* 0: the JSON has the same value. Else 1, and `text` is the difference, to follow the name of the

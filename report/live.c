@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,8 +20,10 @@
 enum {
     MOST_LINES = 4096,
     MOST_BYTES = 16 << 20,
-    MOST_CONNECTIONS = 32,
-    IDLE_SECONDS = 60,
+    MOST_CONNECTIONS = 300,
+    REQUEST_SECONDS = 5,      /* silence after which a request is given up */
+    STREAM_SECONDS = 60,      /* the same for a reader of events that takes nothing */
+    STACK_BYTES = 256 << 10,  /* of the thread of a connection */
     REQUEST_BYTES = 16 << 10, /* request line and headers, and bytes that wait to be sent */
     TICK_MS = 100,            /* how often a stream looks for new lines */
     QUIET_TICKS = 100,        /* then a comment is sent, which detects closed connections */
@@ -211,14 +214,24 @@ static enum MHD_Result refuse(struct MHD_Connection *to, unsigned status, const 
     return send_response(to, status, response, "text/plain; charset=utf-8");
 }
 
+/* What may follow a name: nothing, or the port of this server or of a tunnel to it. */
+static int is_end_or_port(const char *text)
+{
+    enum { MOST_DIGITS = 5 };
+    if (text[0] == '\0')
+        return 1;
+    const size_t digits = text[0] == ':' ? strspn(text + 1, "0123456789") : 0;
+    return digits >= 1 && digits <= MOST_DIGITS && text[1 + digits] == '\0';
+}
+
 /* Defence against DNS rebinding: a foreign page may let its own name resolve to this machine and
  * then read this server; the Host header still has that name. */
 static int is_loopback_name(const char *host)
 {
     static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
     for (size_t i = 0; host && i < sizeof names / sizeof names[0]; i++) {
-        size_t len = strlen(names[i]);
-        if (strncmp(host, names[i], len) == 0 && (host[len] == '\0' || host[len] == ':'))
+        const size_t len = strlen(names[i]);
+        if (strncasecmp(host, names[i], len) == 0 && is_end_or_port(host + len))
             return 1;
     }
     return 0;
@@ -261,6 +274,8 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
         return send_response(connection, MHD_HTTP_OK, page, "text/html; charset=utf-8");
     }
     if (strcmp(path, "/events") == 0) {
+        (void)MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT,
+                                        (unsigned)STREAM_SECONDS);
         return send_response(connection, MHD_HTTP_OK, events_response(live, connection),
                              "text/event-stream");
     }
@@ -350,9 +365,9 @@ static void start_daemon(struct rep_live *live)
     live->daemon = MHD_start_daemon(
         MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL, 0, NULL,
         NULL, answer, live, MHD_OPTION_LISTEN_SOCKET, live->fd, MHD_OPTION_CONNECTION_LIMIT,
-        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES, MHD_OPTION_UNESCAPE_CALLBACK,
-        keep_escapes, NULL, MHD_OPTION_END);
+        (unsigned)MOST_CONNECTIONS, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)REQUEST_SECONDS,
+        MHD_OPTION_THREAD_STACK_SIZE, (size_t)STACK_BYTES, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)REQUEST_BYTES, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

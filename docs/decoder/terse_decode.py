@@ -210,12 +210,13 @@ class Frame:
             vector = describe_vector(self.count)
             if self.count > MAX_TENSOR_COUNT or xxh64(vector) != self.layout_hash:
                 raise Refused(7, "layout: not included in this frame")
-            return read_layout(vector, 0)
-        if xxh64(description) != self.layout_hash:
-            raise Refused(8, "layout hash: not that of the included layout")
-        tensors = read_layout(description, HEADER.size)
+            tensors = read_layout(vector, 0)
+        else:
+            if xxh64(description) != self.layout_hash:
+                raise Refused(8, "layout hash: not that of the included layout")
+            tensors = read_layout(description, HEADER.size)
         total = sum(tensor.count for tensor in tensors)
-        if self.first + self.count > total:
+        if description and self.first + self.count > total:
             raise Refused(40, "count: range ends behind the included layout")
         if self.first != 0 or self.count != total:
             raise Refused(32, f"range: {self.count} elements from {self.first}, "

@@ -195,6 +195,7 @@ _FUNCTIONS = {
                            _FAULT)),
     "frame_layout": (c_int, (ctypes.POINTER(Frame), _P, _FAULT)),
     "frame_codec": (c_int, (ctypes.POINTER(Frame), c_void_p, c_void_p, _P, _FAULT)),
+    "frame_match": (c_int, (ctypes.POINTER(Frame), c_void_p, _FAULT)),
     "group_local": (c_int, (c_uint32, _P)),
     "group_callbacks": (c_int, (ctypes.POINTER(GroupOps), c_void_p, c_uint32, c_uint32, _P)),
     "group_set_timeout": (c_int, (c_void_p, c_double)),

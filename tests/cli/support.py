@@ -12,6 +12,7 @@ import unittest
 TERSE = os.environ.get("TERSE", "build/terse")
 
 OK, REFUSED, USAGE, MACHINE = 0, 1, 2, 3
+REQUEUE, INTERRUPTED = 75, 130
 
 # Specs with the error of one step that each must stay under (|x - C(x)| / |x| for normal numbers);
 # None where the output is not near the input by design.

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import unittest
 
-from support import OK, REFUSED, TERSE, USAGE
+from support import OK, REFUSED, REQUEUE, TERSE, USAGE
 from training import TrainCase
 
 
@@ -130,7 +130,7 @@ class GoesOn(CompareCase):
                 self.assertLess(self.checkpoints(member)[-1], 800)
                 first = self.times(out + "/dense-seed1")
                 if number == signal.SIGTERM:
-                    self.assertEqual(process.returncode, REFUSED)
+                    self.assertEqual(process.returncode, REQUEUE)
                     self.assertIn("the same command continues", err)
                 rest = self.json(*words)["members"]
                 for a, b in zip(rest, whole):

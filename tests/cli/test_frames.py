@@ -1,8 +1,15 @@
 """encode, decode, inspect: round trips of every codec, and files that are refused."""
 import array
+import os
+import resource
+import struct
+import sys
 import unittest
 
-from support import Case, norm, normals, npy, read_npy, REFUSED, SPECS
+from support import Case, norm, normals, npy, read_npy, REFUSED, SPECS, USAGE
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../docs/decoder"))
+from terse_decode import xxh64  # noqa: E402  # pylint: disable=wrong-import-position
 
 SHAPE = (40, 75)
 COUNT = 3000
@@ -149,6 +156,31 @@ class Inspect(Case):
         text = self.text("inspect", path)
         for word in ("conv1.weight", "40x75", frame["spec"], "checksum sound", "payload sound"):
             self.assertIn(word, text)
+
+    def test_a_short_frame_of_a_long_vector_is_not_decoded(self):
+        """A frame of 24 elements is made into one of 2^30, with the payload that it had."""
+        frame = self.read_of("topk:keep=0.01")
+        length = struct.unpack_from("<I", frame, 60)[0]
+        layout = bytearray(frame[80:80 + length])
+        at = layout.index(struct.pack("<QQ", 4, 6))
+        struct.pack_into("<QQ", layout, at, 1 << 20, 1 << 10)
+        head = bytearray(frame[:80])
+        struct.pack_into("<Q", head, 8, xxh64(bytes(layout)))
+        struct.pack_into("<Q", head, 40, 1 << 30)
+        body = bytes(head + layout) + frame[80 + length:-8]
+        path = self.write("long", body + struct.pack("<Q", xxh64(body)))
+        start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        (found,) = self.json("inspect", path, "--json")["frames"]
+        self.assertEqual(found["count"], 1 << 30)
+        self.assertEqual(found["payload"], "not checked: the vector is longer than --limit")
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss,
+                        max(start, 1 << 18))  # KiB
+        small = self.make("sign")
+        (found,) = self.json("inspect", small, "--limit", "23", "--json")["frames"]
+        self.assertIn("--limit", found["payload"])
+        (found,) = self.json("inspect", small, "--limit", "24", "--json")["frames"]
+        self.assertEqual(found["payload"], "sound")
+        self.assertIn("--limit", self.error("inspect", small, "--limit", "x", expect=USAGE))
 
     def test_two_passes_are_two_frames(self):
         frames = self.json("inspect", self.make("low-rank:rank=2"), "--json")["frames"]

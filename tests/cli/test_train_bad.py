@@ -29,8 +29,14 @@ class Words(TrainCase):
                 self.assertIn(reason, text)
                 self.assertFalse(os.path.exists(self.path("run")))
 
+    def test_more_workers_than_threads(self):
+        """As many as processes could be is a number, but threads are fewer."""
+        text = self.error("train", *self.small, "--steps", "1", "--workers", "65")
+        self.assertIn("--workers 65: at most 64 threads are possible", text)
+        self.assertIn("mpirun", text)
+
     def test_numbers(self):
-        for name, values in (("workers", ("0", "65", "-1", "x", "")), ("steps", ("0", "1e3x")),
+        for name, values in (("workers", ("0", "4097", "-1", "x", "")), ("steps", ("0", "1e3x")),
                              ("epochs", ("0",)), ("batch", ("0", "65537")), ("accumulate", ("0",)),
                              ("batches", ("0", "65537", "two")),
                              ("lr", ("-1", "nan", "1e9")), ("seed", ("-1", "9007199254740993")),
@@ -103,7 +109,7 @@ class Folder(TrainCase):
 
     def limited(self, limit, *words):
         def set_limit():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # as a shell starts a command
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
         return subprocess.run([TERSE, "train", "-q", *words], preexec_fn=set_limit, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)

@@ -8,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from support import MACHINE, REFUSED, TERSE
+from support import INTERRUPTED, MACHINE, REFUSED, REQUEUE, TERSE
 from training import launch, LAUNCH_ENV, METHODS, MPICH, OPEN_MPI, TrainCase
 
 MPICH_LIBRARY = os.environ.get("TERSE_MPICH_LIBRARY", "")
@@ -116,6 +116,25 @@ class OpenMpi(TrainCase):
         self.assertEqual(done.returncode, REFUSED, done.stderr.decode())
         self.assertIn("rank 1 differs: rank 0 has other contents of the data 'idx:set'",
                       done.stderr.decode())
+
+    def test_a_signal_to_one_rank_stops_all(self):
+        """Every rank ends after the same checkpoint, and the launcher has the code of rank 0."""
+        words = ("--method", "def:ratio=4", "--steps", "20000", "--evaluate-every", "20000")
+        for number, code in ((signal.SIGUSR1, REQUEUE), (signal.SIGINT, INTERRUPTED)):
+            with self.subTest(signal=number):
+                folder = "run%d" % number
+                process = self.begin(*words, "--checkpoint-every", "20", "--out",
+                                     self.path(folder), launcher=launch(3), env=LAUNCH_ENV)
+                self.wait_for_checkpoint(folder, process)
+                os.kill(self.rank_process(process.pid, 1), number)
+                out, err = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, code, err.decode())
+                result = result_of(out)
+                self.assertEqual(result["status"], "stopped")
+                self.assertEqual(self.checkpoints(folder)[-1], result["steps"])
+                self.assertIn("Stopped by %s after" % signal.Signals(number).name, err.decode())
+                more = ("--resume", self.path(folder), "--steps", str(result["steps"] + 2))
+                self.assertEqual(self.ranks(3, *more)["steps"], result["steps"] + 2)
 
     def test_a_killed_rank(self):
         """The job ends soon, the output names the rank and --resume, which continues."""

@@ -1,11 +1,12 @@
 """Resuming: by another number of workers, with other settings, from files that are damaged."""
+import fcntl
 import json
 import math
 import os
 import signal
 import unittest
 
-from support import REFUSED
+from support import REFUSED, REQUEUE
 from training import floats, read_checkpoint, TrainCase, with_settings
 
 
@@ -191,7 +192,7 @@ class KilledEarly(TrainCase):
         process = self.begin(*self.WORDS, "--out", self.path("run"))
         self.wait_for(self.is_new, process)
         _, err = self.stop(process)
-        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(process.returncode, REQUEUE, err)
         note = "%s holds a run that ended before its first checkpoint: it begins anew"
         self.assertEqual(err.count(note % self.path("run")), 1, err)
         self.assertEqual(len([name for name in os.listdir(self.path("run"))
@@ -221,6 +222,42 @@ class KilledEarly(TrainCase):
                 self.before = whole + b'{"kind":"end","step":9,"status":"diverged"}\n'
                 self.write("run/metrics.jsonl", self.before)
         self.assertEqual(self.read("run/metrics.jsonl"), self.before)
+
+
+class InUse(TrainCase):
+    def test_a_folder_has_one_writer(self):
+        """Another run in the same folder, new or resumed, is refused and does no harm."""
+        words = ("--workers", "2", "--steps", "20000", "--evaluate-every", "20000")
+        process = self.begin(*words, "--checkpoint-every", "5", "--out", self.path("run"))
+        self.wait_for_checkpoint("run", process, 10)
+        for more in (("--resume", self.path("run")), ("--out", self.path("run"))):
+            text = self.error("train", *self.small, *words, "-q", *more)
+            self.assertIn("'%s' is in use: process %d on " % (self.path("run"), process.pid), text)
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, REQUEUE, err)
+        last = json.loads(out)["steps"]
+        rest = self.train("--resume", self.path("run"), "--steps", str(last + 1))
+        self.assertEqual(rest["steps"], last + 1)
+        self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])
+
+    def test_the_folder_of_a_killed_run_is_free(self):
+        process = self.begin("--workers", "2", "--steps", "20000", "--checkpoint-every", "5",
+                             "--out", self.path("run"))
+        self.wait_for_checkpoint("run", process, 10)
+        self.stop(process, signal.SIGKILL)
+        last = self.checkpoints("run")[-1]
+        self.train("--resume", self.path("run"), "--steps", str(last + 1))
+        self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])
+
+    def test_reading_needs_no_lock(self):
+        """The rest of a run goes to another folder while somebody else has the first."""
+        self.train("--steps", "3", "--workers", "2", "--out", self.path("run"))
+        with open(self.path("run/.lock"), "w", encoding="ascii") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            self.train("--resume", self.path("run"), "--steps", "5", "--out", self.path("new"))
+            text = self.error("train", "-q", "--resume", self.path("run"), "--steps", "5")
+            self.assertIn("is in use: another process writes", text)
 
 
 class Damaged(TrainCase):
@@ -260,8 +297,20 @@ class Damaged(TrainCase):
         self.assertEqual({name: self.read("run/" + name)
                           for name in os.listdir(self.path("run"))}, before)
 
+    def test_damaged_ones_do_not_displace_sound_ones(self):
+        """Two damaged files of larger steps, and checkpoints that are written below them."""
+        for step in (80, 90):
+            self.write("run/checkpoint-%d.terse" % step, self.read("run/checkpoint-9.terse")[:500])
+        rest = self.train("--resume", self.path("run"), "--steps", "20", "--checkpoint-every", "3")
+        self.assertEqual(rest["checkpoint"], self.checkpoint("run", 20))
+        self.assertEqual(self.checkpoints("run"), [18, 20, 80, 90])
+        more = self.train("--resume", self.path("run"), "--steps", "25")
+        whole = self.train("--steps", "25", "--workers", "2")
+        self.assertEqual(more["weights_hash"], whole["weights_hash"])
+
     def test_what_a_killed_writer_left_is_no_checkpoint(self):
         self.write("run/.checkpoint-12.terse.abcdef", self.read("run/checkpoint-9.terse")[:300])
+        self.write("run/.run.json.abcdef", b"{")
         rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "11")
         self.assertEqual(rest["steps"], 11)
         self.assertFalse([n for n in os.listdir(self.path("run")) if n.startswith(".")])

@@ -4,11 +4,13 @@ import signal
 import time
 import unittest
 
-from support import OK
+from support import INTERRUPTED, OK, REQUEUE
 from training import floats, METHODS, read_checkpoint, TrainCase
 
 LONG = ("--steps", "2000", "--evaluate-every", "2000")
-STOPS = (signal.SIGTERM, signal.SIGINT)
+STOPS = ((signal.SIGTERM, REQUEUE), (signal.SIGINT, INTERRUPTED), (signal.SIGUSR1, REQUEUE),
+         (signal.SIGHUP, REQUEUE))
+STOPPED = ("dqsgd", "topk:keep=0.05,every=3", "signum", "def:ratio=4")
 
 
 class Same(TrainCase):
@@ -106,6 +108,11 @@ class Same(TrainCase):
 
 
 class Stopped(TrainCase):
+    def wait_for_lines(self, name, process):
+        """Until the run has begun."""
+        self.wait_for(lambda: os.path.exists(self.path(name + "/metrics.jsonl")) and
+                      len(self.read(name + "/metrics.jsonl")) > 0, process)
+
     def check_rest(self, folder, *words):
         """A stopped and resumed run has the weights of one that was never stopped."""
         self.assertLess(self.checkpoints(folder)[-1], 2000)
@@ -126,15 +133,15 @@ class Stopped(TrainCase):
         self.assertFalse([name for name in os.listdir(self.path("run")) if name[0] == "."])
 
     def test_a_signal_writes_a_checkpoint(self):
-        for i, number in enumerate(STOPS):
+        for i, (number, code) in enumerate(STOPS):
             with self.subTest(signal=number):
                 name = "run%d" % i
-                words = ("--method", ("dqsgd", "topk:keep=0.05,every=3")[i], "--workers", "2")
+                words = ("--method", STOPPED[i], "--workers", "2")
                 process = self.begin(*words, *LONG, "--out", self.path(name))
-                self.wait_for(lambda: os.path.exists(self.path(name + "/metrics.jsonl")) and
-                              len(self.read(name + "/metrics.jsonl")) > 0, process)
+                self.wait_for_lines(name, process)
                 out, err = self.stop(process, number)
-                self.assertEqual(process.returncode, OK, err)
+                self.assertEqual(process.returncode, code, err)
+                self.assertIn("Stopped by %s after step" % signal.Signals(number).name, err)
                 self.assertIn('"status":\t"stopped"', out)
                 self.assertIn("terse train --resume %s continues" % self.path(name), err)
                 self.assertEqual(self.lines(name)[-1]["status"], "stopped")
@@ -144,8 +151,37 @@ class Stopped(TrainCase):
         process = self.begin("--workers", "2", *LONG, "--evaluate-every", "1")
         process.stderr.readline()
         _, err = self.stop(process)
-        self.assertEqual(process.returncode, OK, err)
+        self.assertEqual(process.returncode, REQUEUE, err)
         self.assertIn("without --out nothing was saved", err)
+
+    def test_the_warning_of_a_batch_system_and_then_its_end(self):
+        """SIGTERM after SIGUSR1 does not end the checkpoint that is being made; nor do more
+        warnings."""
+        process = self.begin("--workers", "2", *LONG, "--out", self.path("run"))
+        self.wait_for_lines("run", process)
+        for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGHUP):
+            process.send_signal(number)
+        _, err = self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, REQUEUE, err)
+        self.check_rest("run", "--workers", "2")
+
+    def test_nohup(self):
+        """A command that was started to survive its terminal does."""
+        process = self.begin("--workers", "2", "--steps", "400", "--out", self.path("run"),
+                             preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+        self.wait_for_lines("run", process)
+        out, err = self.stop(process, signal.SIGHUP)
+        self.assertEqual(process.returncode, OK, err)
+        self.assertIn('"status":\t"finished"', out)
+
+    def test_a_signal_in_the_last_step_changes_nothing(self):
+        """A training that has reached its end is finished, whatever arrived on the way."""
+        process = self.begin("--workers", "2", "--data", "digits", "--model", "resnet20", "--batch",
+                             "128", "--steps", "1", "--out", self.path("run"))
+        self.wait_for(lambda: os.path.exists(self.path("run/run.json")), process)
+        out, err = self.stop(process, signal.SIGTERM)
+        self.assertEqual(process.returncode, OK, err)
+        self.assertIn('"status":\t"finished"', out)
 
     def test_a_second_signal_ends_at_once(self):
         """The evaluation that follows a first one takes longer than the second one waits."""

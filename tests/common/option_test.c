@@ -86,6 +86,33 @@ static void wrong_numbers_name_option_and_range(void **state)
     assert_true(values.batch == 7 && values.rate == 0.5);
 }
 
+/* JSON that nobody could have typed is not read; 0 is "not given" where there is no default. */
+static void numbers_out_of_range_are_not_read(void **state)
+{
+    static const struct {
+        const char *text;
+        int row;
+        int is_read;
+    } cases[] = {
+        {"{\"batch\":0}", BATCH, 0},          {"{\"batch\":1}", BATCH, 1},
+        {"{\"batch\":65536}", BATCH, 1},      {"{\"batch\":65537}", BATCH, 0},
+        {"{\"batch\":4294967328}", BATCH, 0}, {"{\"batch\":1.5}", BATCH, 0},
+        {"{\"batch\":-1}", BATCH, 0},         {"{\"batch\":\"2\"}", BATCH, 0},
+        {"{\"steps\":0}", STEPS, 1},          {"{\"steps\":1e300}", STEPS, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct values values = {.batch = 7, .steps = 9};
+        com_json *json = NULL;
+        assert_int_equal(
+            com_json_parse("j", (const uint8_t *)cases[i].text, strlen(cases[i].text), &json, NULL),
+            TERSE_OK);
+        assert_int_equal(com_option_read(&rows[cases[i].row], json, &values), cases[i].is_read);
+        assert_true(cases[i].is_read || (values.batch == 7 && values.steps == 9));
+        com_json_free(json);
+    }
+}
+
 static void defaults_are_what_could_be_typed(void **state)
 {
     struct values values = {.steps = 3};
@@ -158,6 +185,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typed_values_are_set),
         cmocka_unit_test(wrong_numbers_name_option_and_range),
+        cmocka_unit_test(numbers_out_of_range_are_not_read),
         cmocka_unit_test(defaults_are_what_could_be_typed),
         cmocka_unit_test(help_is_filled_in_and_wrapped),
         cmocka_unit_test(written_values_are_read_again),

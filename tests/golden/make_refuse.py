@@ -122,6 +122,7 @@ def defects(golden):
     yield "count-too-large", golden("f32").set_header(40, u64(2**64 - 1)).seal()
     yield "count-past-layout", golden("f32").set_header(40, u64(227)).seal()
     yield "range-of-a-part", golden("f32").set_header(40, u64(225)).seal()
+    yield "first-without-layout", golden("without-layout").set_header(32, u64(5)).seal()
 
     yield "layout-hash-mismatch", golden("f32").set_header(8, b"\0\0").seal()
     yield "too-many-tensors", golden("f32").set_layout(layout(count=2**20 + 1)).seal()

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,48 @@ class Codecs(unittest.TestCase):
         damaged = bytearray(frame)
         damaged[100] ^= 1
         self.assertRaises(terse.FrameError, terse.decode, damaged)
+
+    def test_two_passes_are_two_frames(self):
+        """As `terse encode` writes them: one after the other."""
+        frames = os.path.join(ROOT, "tests", "golden", "frames")
+        first, second = (numpy.fromfile(os.path.join(frames, "low-rank-%d.terse" % i),
+                                        dtype=numpy.uint8).tobytes() for i in (0, 1))
+        wanted = numpy.fromfile(os.path.join(frames, "low-rank.f32"), dtype=numpy.float32)
+        self.assertTrue(numpy.any(wanted))
+        self.assertTrue(numpy.array_equal(terse.decode(first + second).ravel(), wanted))
+        about = terse.inspect(first + second)
+        self.assertEqual((about["pass"], about["frame_len"]), (0, len(first) + len(second)))
+        self.assertEqual(about["payload_len"], sum(struct.unpack_from("<Q", each, 48)[0]
+                                                   for each in (first, second)))
+        self.assertRaisesRegex(terse.FrameError, "end after pass 0 of 2", terse.decode, first)
+        self.assertRaisesRegex(terse.FrameError, "pass 1 of step", terse.decode, second)
+        self.assertRaisesRegex(terse.FrameError, "offset %d: pass 0" % len(first), terse.decode,
+                               first + first)
+        one = terse.encode(self.x)
+        self.assertRaisesRegex(terse.FrameError, "offset %d: pass 0" % len(one), terse.decode,
+                               one + one)
+        self.assertRaisesRegex(terse.FrameError, "ends after", terse.decode, first + second[:-1])
+
+    def test_names_of_any_bytes(self):
+        """The format allows names that are not UTF-8."""
+        sys.path.insert(0, os.path.join(ROOT, "docs", "decoder"))
+        import terse_decode
+        frame = bytearray(terse.encode(self.x, name="ab"))
+        (length,) = struct.unpack_from("<I", frame, 60)
+        at = frame.index(b"\x02ab") + 1
+        frame[at:at + 2] = b"\xffb"
+        layout = bytes(frame[80:80 + length])
+        struct.pack_into("<Q", frame, 8, terse_decode.xxh64(layout))
+        struct.pack_into("<Q", frame, len(frame) - 8, terse_decode.xxh64(bytes(frame[:-8])))
+        self.assertEqual(terse.inspect(frame)["tensors"][0]["name"], "\\xffb")
+        self.assertTrue(numpy.array_equal(terse.decode(frame), self.x))
+
+    def test_a_short_frame_of_a_long_vector_is_refused(self):
+        frame = terse.encode(numpy.zeros(10**6), "topk:keep=0.000001")
+        self.assertLess(len(frame), 200)
+        self.assertEqual(terse.decode(frame, max_bytes=4 * 10**6).size, 10**6)
+        self.assertRaisesRegex(terse.FrameError, "1000000 elements.*limit is 3999999",
+                               terse.decode, frame, max_bytes=4 * 10**6 - 1)
 
     def test_the_second_decoder_agrees(self):
         sys.path.insert(0, os.path.join(ROOT, "docs", "decoder"))

@@ -2,8 +2,10 @@
 
 import copy
 import os
+import resource
 import shutil
 import tempfile
+import warnings
 
 import torch
 import torch.distributed as dist
@@ -77,7 +79,8 @@ def case_files_of_all_ranks(rank, workers):
     optimizer = torch.optim.SGD(ddp.parameters(), lr=0.05)
     train(ddp, optimizer, rank, range(5))
     terse.torch.save_all(folder, state)
-    assert len(os.listdir(folder)) == workers
+    dist.barrier()
+    assert len(os.listdir(folder)) == workers + 1
     weights = copy.deepcopy(ddp.module.state_dict())
     train(ddp, optimizer, rank, range(5, 8))
     wanted = flat(ddp)
@@ -88,6 +91,99 @@ def case_files_of_all_ranks(rank, workers):
     assert torch.equal(flat(again), wanted)
     for each in (state, other):
         each.close()
+    remove(folder, rank)
+
+
+def first_file(folder, step):
+    return next(os.path.join(folder, name) for name in sorted(os.listdir(folder))
+                if name.startswith("terse-%d-%d-" % (step, 0)))
+
+
+def flip(path, rank):
+    """Damages one bit in the middle of a file."""
+    dist.barrier()
+    if rank == 0:
+        with open(path, "r+b") as file:
+            middle = os.path.getsize(path) // 2
+            file.seek(middle)
+            byte = file.read(1)[0]
+            file.seek(middle)
+            file.write(bytes([byte ^ 1]))
+    dist.barrier()
+
+
+def case_the_newest_whole_set_is_loaded(rank, workers):
+    folder = shared_folder(rank)
+    assert terse.torch.latest_step(folder) is None
+    assert terse.torch.latest_step(folder + "/absent") is None
+    model = net()
+    optimizer = optim.DEF(model.parameters(), 0.05, ratio=16)
+    assert terse.torch.load_all(folder, optimizer, missing_ok=True) is None
+    for step in range(3):
+        train(model, optimizer, rank, range(step, step + 1))
+        terse.torch.save_all(folder, optimizer, {"epoch": step} if rank == 0 else None)
+    assert sorted(n for n in os.listdir(folder) if n.endswith("json")) == [
+        "terse-2.json", "terse-3.json"]
+    assert len(os.listdir(folder)) == 2 * (workers + 2)
+    loaded = terse.torch.load_all(folder, optimizer)
+    assert loaded == (3, {"epoch": 2}), loaded
+    assert terse.torch.load_all(folder, optimizer, step=2).extra == {"epoch": 1}
+    raises(ValueError, lambda: terse.torch.load_all(folder, optimizer, step=1), "of step 1")
+    flip(first_file(folder, 3), rank)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert terse.torch.load_all(folder, optimizer).step == 2
+    assert (rank != 0) == (not caught), caught
+    assert rank or "step 3: terse-3-0-of-" in str(caught[0].message), caught
+    train(model, optimizer, rank, range(2, 3))
+    terse.torch.save_all(folder, optimizer)  # step 3 again: replaces the damaged set
+    assert terse.torch.load_all(folder, optimizer).step == 3
+    optimizer.close()
+    remove(folder, rank)
+
+
+def case_damaged_sets_of_larger_steps_do_not_count(rank, workers):
+    folder = shared_folder(rank)
+    model = net()
+    optimizer = optim.Signum(model.parameters(), 0.01)
+    for step in (80, 90, 2, 3, 4):
+        terse.torch.save_all(folder, optimizer, step=step)
+        if step > 10:
+            flip(first_file(folder, step), rank)
+    assert terse.torch.latest_step(folder) == 90  # by its length
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert terse.torch.load_all(folder, optimizer).step == 4
+    assert terse.torch.load_all(folder, optimizer, step=3).step == 3
+    optimizer.close()
+    remove(folder, rank)
+
+
+def case_a_rank_that_cannot_write_changes_nothing(rank, workers):
+    folder = shared_folder(rank)
+    model = net()
+    optimizer = optim.Signum(model.parameters(), 0.01)
+    train(model, optimizer, rank, range(1))
+    terse.torch.save_all(folder, optimizer)
+    dist.barrier()
+    before = sorted(os.listdir(folder))
+    train(model, optimizer, rank, range(1, 2))
+    bad = "/dev/null/x" if rank == workers - 1 else folder
+    raises(OSError, lambda: terse.torch.save_all(bad, optimizer), "rank %d: " % (workers - 1))
+    dist.barrier()
+    assert sorted(os.listdir(folder)) == before
+    old = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if rank == workers - 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (700, old[1]))
+    raises(OSError, lambda: terse.torch.save_all(folder, optimizer), "rank %d: " % (workers - 1))
+    resource.setrlimit(resource.RLIMIT_FSIZE, old)
+    dist.barrier()
+    assert sorted(os.listdir(folder)) == before
+    raises(ValueError, lambda: terse.torch.save_all(folder, optimizer, step=5 + (rank > 0)),
+           "rank 1 is at step 6, rank 0 at step 5")
+    assert sorted(os.listdir(folder)) == before
+    assert terse.torch.load_all(folder, optimizer).step == 1
+    optimizer.close()
     remove(folder, rank)
 
 
@@ -122,8 +218,8 @@ def case_other_numbers_of_workers_keep_the_mean_residual(rank, workers):
         train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.05), rank, range(5, 8))
         assert state.steps_done == 8
         before = mean_of_residuals(state.state_dict()["parts"], group)
-        terse.torch.save_all(folder, state)
-        assert len(os.listdir(folder)) == workers - 1
+        terse.torch.save_all(folder, state, keep=1)
+        assert len(os.listdir(folder)) == workers - 1 + 1
         state.close()
     else:
         dist.new_group(fewer)  # takes part when the others' State creates its own group
@@ -238,7 +334,7 @@ def case_other_settings_are_refused(rank, workers):
     raises(ValueError, lambda: other.load_state_dict(saved), "spec")
     raises(ValueError, lambda: state.load_state_dict(dict(saved, workers=99)), "workers")
     folder = shared_folder(rank)
-    raises(ValueError, lambda: terse.torch.load_all(folder, other), "every rank")
+    raises(ValueError, lambda: terse.torch.load_all(folder, other), "no set was saved")
     remove(folder, rank)
     same_everywhere(flat(ddp), "weights")
     for each in (state, other):

@@ -19,7 +19,8 @@ TERSE_CHECK terse_status trn_bytes_copy(const struct trn_bytes *in, uint8_t **ou
                                         terse_fault *fault);
 
 /* The contents of a gzip file, all members; the caller frees *bytes. Memory grows with the bytes
- * unpacked; no size in the file is trusted. */
+ * unpacked; no size in the file is trusted. COM_BAD_FILE: the data is damaged, or unpacks to more
+ * than 64 MiB and more than 100 times its size. */
 TERSE_CHECK terse_status trn_gunzip(const struct trn_bytes *packed, uint8_t **bytes, size_t *len,
                                     terse_fault *fault);
 

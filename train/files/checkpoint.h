@@ -66,9 +66,17 @@ TERSE_CHECK terse_status trn_checkpoint_latest(const char *folder, struct trn_ch
                                                char **path, char **notes, terse_fault *fault);
 /* Is there a checkpoint in the folder, valid or not? */
 int trn_checkpoint_exists(const char *folder);
-/* Removes all but the newest `keep` (>= 1) of a folder, and what writers that were killed left
- * behind (.checkpoint-*). Call it after a write has succeeded. */
-TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint32_t keep,
+/* Checks magic, version and checksum of a file without holding it in memory. */
+TERSE_CHECK terse_status trn_checkpoint_check(const char *path, terse_fault *fault);
+/* Removes what writers that were killed left behind in the folder of a run: ".NAME.XXXXXX" of
+ * checkpoints, run.json and weights.safetensors. Only for the process that has the
+ * folder's lock (common/lock.h). */
+TERSE_CHECK terse_status trn_checkpoint_clean(const char *folder, terse_fault *fault);
+/* Keeps the newest `keep` (>= 1) sound checkpoints of a folder and removes all that are older than
+ * the last of them. A damaged one is never counted; it goes once `keep` sound ones are newer. With
+ * fewer than `keep` sound ones nothing is removed. Call it after a write has succeeded: `written`
+ * is its step, which is not read again. */
+TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t keep,
                                               terse_fault *fault);
 
 #endif

@@ -149,20 +149,25 @@ int trn_checkpoint_exists(const char *folder)
     return list.count > 0;
 }
 
-/* ".checkpoint-STEP.terse.XXXXXX": a writer that was killed. */
-static int is_leftover(const char *name)
+/* ".NAME.XXXXXX" of a file that a run writes (common/output.h): its writer was killed. */
+static int is_leftover(const char *entry)
 {
-    static const char start[] = ".checkpoint-";
-    static const char middle[] = ".terse.";
-    const size_t digits = strncmp(name, start, sizeof start - 1) == 0
-                              ? strspn(name + sizeof start - 1, "0123456789")
-                              : 0;
-    const char *rest = name + (digits ? sizeof start - 1 + digits : 0);
-    return digits > 0 && strncmp(rest, middle, sizeof middle - 1) == 0 &&
-           strlen(rest) == sizeof middle - 1 + 6;
+    static const char *const names[] = {"run.json", "weights.safetensors"};
+    enum { SUFFIX_LEN = 6 };
+    char name[64];
+    uint64_t step;
+    const char *const dot = strrchr(entry, '.');
+    if (entry[0] != '.' || dot == entry || strlen(dot + 1) != SUFFIX_LEN ||
+        (size_t)(dot - entry) > sizeof name)
+        return 0;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(dot - entry - 1), entry + 1);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return 1;
+    return parse_name(name, &step);
 }
 
-static terse_status remove_leftovers(const char *folder, terse_fault *fault)
+terse_status trn_checkpoint_clean(const char *folder, terse_fault *fault)
 {
     DIR *entries = opendir(folder);
     struct dirent *entry;
@@ -177,22 +182,40 @@ static terse_status remove_leftovers(const char *folder, terse_fault *fault)
     return status;
 }
 
-terse_status trn_checkpoint_prune(const char *folder, uint32_t keep, terse_fault *fault)
+static terse_status remove_step(const char *folder, uint64_t step, terse_fault *fault)
+{
+    char *path = path_of(folder, step);
+    terse_status status = TERSE_OK;
+    if (!path)
+        status = com_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
+    else if (unlink(path) != 0 && errno != ENOENT)
+        status = com_fail_errno(fault, "remove", path, errno);
+    free(path);
+    return status;
+}
+
+static int is_sound(const char *folder, uint64_t step)
+{
+    char *path = path_of(folder, step);
+    const int sound = path && trn_checkpoint_check(path, NULL) == TERSE_OK;
+    free(path);
+    return sound;
+}
+
+terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t keep,
+                                  terse_fault *fault)
 {
     struct list list;
+    size_t i = 0;
     if (keep == 0)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "at least one checkpoint is kept");
     terse_status status = list_steps(folder, &list, fault);
     if (status != TERSE_OK)
         return status;
-    for (size_t i = keep; i < list.count && status == TERSE_OK; i++) {
-        char *path = path_of(folder, list.steps[i]);
-        if (!path)
-            status = com_fail(fault, TERSE_NO_MEMORY, "no memory to prune '%s'", folder);
-        else if (unlink(path) != 0 && errno != ENOENT)
-            status = com_fail_errno(fault, "remove", path, errno);
-        free(path);
-    }
+    for (uint32_t sound = 0; i < list.count && sound < keep; i++)
+        sound += list.steps[i] == written || is_sound(folder, list.steps[i]);
+    for (; i < list.count && status == TERSE_OK; i++)
+        status = remove_step(folder, list.steps[i], fault);
     free(list.steps);
-    return status == TERSE_OK ? remove_leftovers(folder, fault) : status;
+    return status;
 }

@@ -1,8 +1,13 @@
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "files/bytes.h"
 #include "files/checkpoint_format.h"
 #include "files/hash.h"
+
+#define CHECK_LEN ((size_t)1 << 20) /* bytes of a piece of a file that is only checked */
 
 struct trn_checkpoint {
     uint8_t *bytes; /* the file; blobs point into it */
@@ -120,24 +125,40 @@ static terse_status take_settings(struct trn_checkpoint *checkpoint, struct rest
     return status;
 }
 
-/* Checks magic, version and checksum. */
+/* Checks magic, version and length; `bytes` is at least the head if the file is that long. */
+static terse_status check_head(const char *name, const uint8_t *bytes, size_t len,
+                               terse_fault *fault)
+{
+    if (len < sizeof TRN_CHECKPOINT_MAGIC - 1 ||
+        memcmp(bytes, TRN_CHECKPOINT_MAGIC, sizeof TRN_CHECKPOINT_MAGIC - 1) != 0)
+        return com_refuse(fault, COM_BAD_FILE, name, 0, "not a checkpoint of terse");
+    if (len < TRN_CHECKPOINT_HEAD_LEN + TRN_CHECKPOINT_TAIL_LEN)
+        return com_refuse(fault, COM_BAD_FILE, name, len, "the file ends in its head");
+    if (trn_get_u32(bytes + 8) != TRN_CHECKPOINT_VERSION)
+        return com_refuse(fault, TERSE_BAD_VERSION, name, 8,
+                          "version %u; this program reads version %u", trn_get_u32(bytes + 8),
+                          TRN_CHECKPOINT_VERSION);
+    return TERSE_OK;
+}
+
+/* Compares the hash of the first `body` bytes with the checksum after them. */
+static terse_status check_tail(const char *name, uint64_t body, uint64_t hash, const uint8_t *tail,
+                               terse_fault *fault)
+{
+    if (hash != trn_get_u64(tail))
+        return com_refuse(fault, TERSE_BAD_CHECKSUM, name, body,
+                          "damaged or cut off: the checksum does not match");
+    return TERSE_OK;
+}
+
 static terse_status check_frame(const struct rest *rest, size_t len)
 {
     const uint8_t *bytes = rest->start;
-    if (len < sizeof TRN_CHECKPOINT_MAGIC - 1 ||
-        memcmp(bytes, TRN_CHECKPOINT_MAGIC, sizeof TRN_CHECKPOINT_MAGIC - 1) != 0)
-        return refuse(rest, "not a checkpoint of terse");
-    if (len < TRN_CHECKPOINT_HEAD_LEN + TRN_CHECKPOINT_TAIL_LEN)
-        return com_refuse(rest->fault, COM_BAD_FILE, rest->name, len, "the file ends in its head");
-    if (trn_get_u32(bytes + 8) != TRN_CHECKPOINT_VERSION)
-        return com_refuse(rest->fault, TERSE_BAD_VERSION, rest->name, 8,
-                          "version %u; this program reads version %u", trn_get_u32(bytes + 8),
-                          TRN_CHECKPOINT_VERSION);
+    terse_status status = check_head(rest->name, bytes, len, rest->fault);
+    if (status != TERSE_OK)
+        return status;
     const size_t body = len - TRN_CHECKPOINT_TAIL_LEN;
-    if (trn_hash64(bytes, body, 0) != trn_get_u64(bytes + body))
-        return com_refuse(rest->fault, TERSE_BAD_CHECKSUM, rest->name, body,
-                          "damaged or cut off: the checksum does not match");
-    return TERSE_OK;
+    return check_tail(rest->name, body, trn_hash64(bytes, body, 0), bytes + body, rest->fault);
 }
 
 static terse_status parse_own(struct trn_checkpoint *checkpoint, const char *name, size_t len,
@@ -180,6 +201,52 @@ terse_status trn_checkpoint_read(const char *path, struct trn_checkpoint **out, 
     size_t len;
     const terse_status status = com_file_read(path, &bytes, &len, fault);
     return status == TERSE_OK ? take_over(path, bytes, len, out, fault) : status;
+}
+
+/* The file is `len` bytes long, at least a head and a tail, and read in pieces of CHECK_LEN. */
+static terse_status check_stream(FILE *file, const char *path, uint64_t len, terse_fault *fault)
+{
+    uint8_t *const piece = malloc(CHECK_LEN);
+    struct trn_hash *const hash = trn_hash_create();
+    uint8_t tail[TRN_CHECKPOINT_TAIL_LEN];
+    terse_status status =
+        piece && hash ? TERSE_OK : com_fail(fault, TERSE_NO_MEMORY, "no memory to read '%s'", path);
+    const uint64_t body = len - sizeof tail;
+    uint64_t done = 0;
+    do {
+        const size_t want = body - done < CHECK_LEN ? (size_t)(body - done) : CHECK_LEN;
+        if (status == TERSE_OK && fread(piece, 1, want, file) != want)
+            status = com_fail_errno(fault, "read", path, ferror(file) ? errno : EIO);
+        if (status == TERSE_OK && done == 0)
+            status = check_head(path, piece, (size_t)len, fault);
+        if (status == TERSE_OK)
+            trn_hash_add(hash, piece, want);
+        done += want;
+    } while (status == TERSE_OK && done < body);
+    if (status == TERSE_OK && fread(tail, 1, sizeof tail, file) != sizeof tail)
+        status = com_fail_errno(fault, "read", path, ferror(file) ? errno : EIO);
+    if (status == TERSE_OK)
+        status = check_tail(path, body, trn_hash_value(hash), tail, fault);
+    trn_hash_destroy(hash);
+    free(piece);
+    return status;
+}
+
+terse_status trn_checkpoint_check(const char *path, terse_fault *fault)
+{
+    struct stat about;
+    FILE *const file = fopen(path, "rbe");
+    if (!file)
+        return com_fail_errno(fault, "open", path, errno);
+    terse_status status =
+        fstat(fileno(file), &about) == 0 ? TERSE_OK : com_fail_errno(fault, "read", path, errno);
+    if (status == TERSE_OK && (!S_ISREG(about.st_mode) ||
+                               about.st_size < TRN_CHECKPOINT_HEAD_LEN + TRN_CHECKPOINT_TAIL_LEN))
+        status = com_refuse(fault, COM_BAD_FILE, path, 0, "too short for a checkpoint");
+    if (status == TERSE_OK)
+        status = check_stream(file, path, (uint64_t)about.st_size, fault);
+    (void)fclose(file);
+    return status;
 }
 
 terse_status trn_checkpoint_parse(const struct trn_bytes *in, struct trn_checkpoint **out,

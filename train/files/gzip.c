@@ -10,16 +10,23 @@
 
 enum { GZIP_WINDOW = 15 + 16, FIRST_ROOM = 1 << 16 };
 
+/* Data that is worth training on packs a few times; gzip can pack zeros a thousand times. A file
+ * may unpack to whichever is more. */
+#define MOST_RATIO ((size_t)100)
+#define FREE_LEN ((size_t)64 << 20)
+
 /* What has been unpacked so far. */
 struct unpacked {
     uint8_t *bytes;
     size_t len;
     size_t cap;
+    size_t most; /* bytes that are allowed */
 };
 
 static int grow(struct unpacked *out)
 {
-    const size_t cap = out->cap ? out->cap * 2 : FIRST_ROOM;
+    const size_t doubled = out->cap ? out->cap * 2 : FIRST_ROOM;
+    const size_t cap = doubled < out->most + 1 ? doubled : out->most + 1;
     uint8_t *bytes = cap > out->cap ? realloc(out->bytes, cap) : NULL;
     if (!bytes)
         return 0;
@@ -57,6 +64,10 @@ static terse_status unpack(z_stream *stream, const struct trn_bytes *in, struct 
         if (out->len == out->cap && !grow(out))
             return com_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", in->name);
         const int result = inflate_some(stream, in, &at, out);
+        if (out->len > out->most)
+            return com_refuse(fault, COM_BAD_FILE, in->name, at,
+                              "unpacks to more than %zu times its size: not data to train on",
+                              MOST_RATIO);
         if (result == Z_STREAM_END) {
             if (at == in->len)
                 return TERSE_OK;
@@ -77,7 +88,9 @@ terse_status trn_gunzip(const struct trn_bytes *packed, uint8_t **bytes, size_t 
                         terse_fault *fault)
 {
     z_stream stream;
-    struct unpacked out = {0};
+    const size_t most =
+        packed->len < SIZE_MAX / 2 / MOST_RATIO ? packed->len * MOST_RATIO : SIZE_MAX / 2;
+    struct unpacked out = {.most = most > FREE_LEN ? most : FREE_LEN};
     memset(&stream, 0, sizeof stream);
     if (inflateInit2(&stream, GZIP_WINDOW) != Z_OK)
         return com_fail(fault, TERSE_NO_MEMORY, "no memory to unpack '%s'", packed->name);

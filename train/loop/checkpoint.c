@@ -10,7 +10,6 @@
 #include "loop/regroup.h"
 #include "loop/worker.h"
 
-#define KEPT 2u       /* checkpoints that remain in the folder */
 #define MAX_PARTS 20u /* parts of one worker's state */
 #define HEAD_LEN 16u  /* head of a packed part: u32 kind, u32 name length, u64 bytes */
 #define STATISTICS "running statistics"
@@ -152,9 +151,9 @@ static uint32_t unpack(const struct states *states, uint32_t worker, struct trn_
     return count;
 }
 
+/* Hands the file to the thread that writes it. */
 static terse_status write_file(struct trn_worker *worker, const struct states *states)
 {
-    const char *const folder = worker->run->settings->out;
     const uint32_t most = worker->run->workers * MAX_PARTS;
     struct trn_blob *const blobs = calloc(most, sizeof *blobs);
     struct name *const names = calloc(most, sizeof *names);
@@ -168,13 +167,9 @@ static terse_status write_file(struct trn_worker *worker, const struct states *s
     for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
         count += unpack(states, r, blobs + count, names + count);
     if (status == TERSE_OK)
-        status = trn_checkpoint_write(folder, worker->step, settings, blobs, count, &worker->fault);
-    if (status == TERSE_OK) {
-        (void)snprintf(worker->result.checkpoint, sizeof worker->result.checkpoint,
-                       "%s/checkpoint-%llu.terse", folder, (unsigned long long)worker->step);
-        status = trn_checkpoint_prune(folder, KEPT, &worker->fault);
-    }
-    com_json_free(settings);
+        status = trn_save_begin(worker, settings, blobs, count);
+    else
+        com_json_free(settings);
     free(blobs);
     free(names);
     return status;
@@ -186,7 +181,7 @@ struct written {
     trn_check check;
 };
 
-/* A file that could not be written ends the training on all ranks: further steps would be lost. */
+/* A file that could not be begun ends the training on all ranks: further steps would be lost. */
 static terse_status agree(struct trn_worker *worker, terse_status mine)
 {
     struct written record = {.status = mine};

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/lock.h"
 #include "files/events.h"
 #include "files/lines.h"
 #include "files/safetensors.h"
@@ -15,6 +16,7 @@
 #define LINES 2000u /* lines of kind step in a run, about */
 
 struct trn_record {
+    struct com_lock *lock; /* of the folder; NULL without one */
     struct trn_lines *lines;
     struct trn_events *events;
     uint64_t evaluated; /* step of the last evaluation in the file, or UINT64_MAX */
@@ -172,6 +174,10 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     size_t good_len = 0;
     terse_status status = path ? com_folder_make(folder, &worker->fault)
                                : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    if (status == TERSE_OK)
+        status = com_lock_take(folder, &record->lock, &worker->fault);
+    if (status == TERSE_OK)
+        status = trn_checkpoint_clean(folder, &worker->fault);
     if (status == TERSE_OK && com_file_exists(path) && !resumes_in(worker->run, folder))
         status = clear_folder(worker, folder, path);
     if (status == TERSE_OK)
@@ -208,6 +214,7 @@ void trn_record_close(struct trn_record *record)
         return;
     trn_lines_close(record->lines);
     trn_events_close(record->events);
+    com_lock_release(record->lock);
     free(record);
 }
 

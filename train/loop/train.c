@@ -6,13 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/writer.h"
 #include "loop/agree.h"
 #include "loop/options.h"
 #include "loop/worker.h"
 
-#define MAX_TOKENS 64u  /* tokens of a text that is read word by word */
-#define MAX_NGRAMS 128u /* tokens of a bag */
-#define BUCKETS 20000u  /* ids of hashed words and pairs */
+#define MAX_TOKENS 64u                /* tokens of a text that is read word by word */
+#define MAX_NGRAMS 128u               /* tokens of a bag */
+#define MOST_STEP (UINT64_C(1) << 53) /* integers up to it are exact in JSON */
+#define BUCKETS 20000u                /* ids of hashed words and pairs */
 
 /* What the net needs to know about the data. */
 static void describe_input(struct trn_run *run)
@@ -38,11 +40,21 @@ static void describe_input(struct trn_run *run)
 
 /* ---- resuming ---- */
 
-/* The settings of the checkpoint must be those of the resumed run. */
+/* The settings of the checkpoint must be those of the resumed run; its number of workers and steps
+ * may be any that a run can have. */
 static terse_status check_settings(const struct trn_run *run, terse_fault *fault)
 {
     const com_json *const kept = trn_checkpoint_settings(run->checkpoint);
+    const uint64_t step = trn_checkpoint_step(run->checkpoint);
+    uint64_t workers = 0;
     char how[200];
+    if (!com_json_get_u64(kept, "workers", &workers) || workers < 1 || workers > TERSE_MAX_WORKERS)
+        return com_fail(fault, TERSE_MISMATCH,
+                        "the checkpoint has no number of workers from 1 to %u", TERSE_MAX_WORKERS);
+    if (step > MOST_STEP)
+        return com_fail(fault, COM_BAD_FILE,
+                        "the checkpoint is of step %llu; at most %llu is possible",
+                        (unsigned long long)step, (unsigned long long)MOST_STEP);
     if (!trn_options_differ(run->settings, kept, TRN_RESUMED, how, sizeof how))
         return TERSE_OK;
     return com_fail(fault, TERSE_MISMATCH, "the checkpoint %s", how);
@@ -175,6 +187,8 @@ static terse_status run_alone(struct trn_run *run, struct trn_result *result, te
     *result = worker.result;
     if (status != TERSE_OK) {
         *fault = worker.fault;
+        trn_writer_destroy(worker.writer);
+        trn_record_close(worker.record);
         return status; /* the failed group may still use the worker's buffers */
     }
     trn_worker_destroy(&worker);

@@ -49,6 +49,7 @@ enum trn_end {
 
 struct trn_result {
     enum trn_end end;
+    int signal;     /* that stopped it, or 0 */
     uint64_t steps; /* done, with those before a resume */
     uint64_t epochs;
     uint64_t parameters;
@@ -65,9 +66,13 @@ struct trn_result {
     uint64_t weights_hash;
     double seconds; /* in steps, without evaluation and checkpoints */
     double examples_per_second;
-    char method[2048];    /* complete spec */
-    char exchange[512];   /* codec, combine and feedback that were chosen */
-    char checkpoint[512]; /* path of the last checkpoint written, or "" */
+    char method[2048];               /* complete spec */
+    char exchange[512];              /* codec, combine and feedback that were chosen */
+    char checkpoint[512];            /* path of the last checkpoint written, or "" */
+    uint64_t checkpoints;            /* written, by rank 0 */
+    uint64_t checkpoints_skipped;    /* due while the last was still being written */
+    double checkpoint_seconds;       /* in which the training waited for checkpoints, in sum */
+    double checkpoint_write_seconds; /* of the thread that writes them */
 };
 
 /* Callbacks of rank 0 while it trains; each may be NULL. */
@@ -76,7 +81,7 @@ struct trn_watch {
     void (*note)(void *context, const char *text);
     /* A line of metrics.jsonl (kind step, evaluation or end), or run.json (kind run). */
     void (*line)(void *context, const com_json *line);
-    const volatile sig_atomic_t *stop; /* not 0: write a checkpoint and end */
+    const volatile sig_atomic_t *stop; /* a signal, or 0: write a checkpoint and end */
 };
 
 /* Trains to the end. On failure the fault has the reason; the last checkpoint stays valid. */

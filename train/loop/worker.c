@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "files/hash.h"
+#include "files/writer.h"
 
 #define MAX_SKIPS 10u /* consecutive skipped steps after which a training ends */
 
@@ -119,6 +120,7 @@ void trn_worker_destroy(struct trn_worker *worker)
                              worker->examples,     worker->values,   worker->tokens,
                              worker->lengths,      worker->labels,   worker->targets,
                              worker->stats};
+    trn_writer_destroy(worker->writer); /* before the record, which has the folder's lock */
     terse_method_destroy(worker->method);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);
@@ -236,7 +238,7 @@ static terse_status check_stats(struct trn_worker *worker, double *loss, int *st
     for (uint32_t r = 0; r < workers; r++) {
         const struct trn_step_stats *const theirs = &worker->stats[r];
         terse_tensor tensor = {.name = "the loss alone"};
-        *stop |= theirs->stop != 0;
+        *stop = theirs->stop > *stop ? (int)theirs->stop : *stop;
         *loss += theirs->loss / workers;
         if (isfinite(theirs->loss))
             continue;
@@ -337,7 +339,7 @@ static terse_status step(struct trn_worker *worker, int *stop)
 {
     struct trn_result *const result = &worker->result;
     const volatile sig_atomic_t *const signalled = worker->run->watch->stop;
-    struct trn_step_stats mine = {.broken = -1, .stop = signalled && *signalled};
+    struct trn_step_stats mine = {.broken = -1, .stop = signalled ? *signalled : 0};
     terse_method_report report = {0};
     double loss = 0;
     const double start = trn_now();
@@ -372,15 +374,16 @@ static terse_status loop(struct trn_worker *worker)
     const struct trn_settings *const settings = worker->run->settings;
     const uint64_t first = worker->step;
     const double before = worker->result.seconds;
-    uint64_t kept = UINT64_MAX;
     uint64_t evaluated = UINT64_MAX;
     terse_status status = TERSE_OK;
     int stop = 0;
     worker->result.end = TRN_END_FINISHED;
     while (worker->step < worker->steps && status == TERSE_OK && !stop) {
         status = step(worker, &stop);
-        if (stop)
+        if (stop && worker->step < worker->steps) {
             worker->result.end = TRN_END_STOPPED;
+            worker->result.signal = stop;
+        }
         if (status == TERSE_OK && is_due(worker->step, evaluate_every(worker)) && !stop) {
             status = evaluate(worker);
             evaluated = worker->step;
@@ -389,13 +392,11 @@ static terse_status loop(struct trn_worker *worker)
                 stop = 1;
             }
         }
-        if (status == TERSE_OK && is_due(worker->step, settings->checkpoint_every)) {
-            status = trn_worker_save(worker);
-            kept = worker->step;
-        }
+        if (status == TERSE_OK && is_due(worker->step, settings->checkpoint_every))
+            status = trn_save_due(worker);
     }
-    if (status == TERSE_OK && kept != worker->step)
-        status = trn_worker_save(worker);
+    if (status == TERSE_OK)
+        status = trn_save_last(worker);
     if (status == TERSE_OK && evaluated != worker->step)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *

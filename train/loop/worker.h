@@ -30,7 +30,7 @@ struct trn_step_stats {
     double loss;
     double correct;
     double examples;
-    int64_t stop;   /* 1: this worker received a signal */
+    int64_t stop;   /* the signal that this worker received, or 0 */
     int64_t broken; /* the first tensor whose gradient is not finite, or -1 */
     trn_check check;
 };
@@ -58,6 +58,9 @@ struct trn_worker {
     float *targets;
     struct trn_step_stats *stats; /* by rank */
     struct trn_record *record;
+    struct trn_writer *writer; /* of checkpoints, on rank 0 once the first was due */
+    uint64_t saved;            /* step of the last checkpoint that was begun, or 0 */
+    double saved_at;           /* when it was begun, by trn_now */
     uint64_t steps_per_epoch;
     uint64_t steps; /* length of the training */
     uint64_t step;  /* steps done */
@@ -87,9 +90,18 @@ struct trn_evaluation {
 };
 TERSE_CHECK terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluation *out);
 
-/* checkpoint.c: collective. Rank 0 writes the file. */
+/* checkpoint.c: collective. All state goes to rank 0, which begins to write the file. */
 TERSE_CHECK terse_status trn_worker_save(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_worker_restore(struct trn_worker *worker);
+
+/* save.c: collective, but for the last. */
+/* A checkpoint is due: it is begun, or skipped while the last one is being written. */
+TERSE_CHECK terse_status trn_save_due(struct trn_worker *worker);
+/* The training ends: the last step is in a checkpoint on the disk. */
+TERSE_CHECK terse_status trn_save_last(struct trn_worker *worker);
+/* Rank 0 begins to write; `settings` is freed. */
+TERSE_CHECK terse_status trn_save_begin(struct trn_worker *worker, com_json *settings,
+                                        const struct trn_blob *blobs, uint32_t count);
 
 /* record.c: rank 0's output folder. On other ranks the record is NULL and the calls do nothing. */
 TERSE_CHECK terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out);

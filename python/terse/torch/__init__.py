@@ -9,7 +9,7 @@ their own communication.
 docs/pytorch.md is the guide."""
 
 from . import optim
-from .checkpoint import load_all, save_all
+from .checkpoint import Loaded, latest_step, load_all, save_all
 from .hook import State, hook
 
-__all__ = ["State", "hook", "optim", "save_all", "load_all"]
+__all__ = ["State", "hook", "optim", "Loaded", "latest_step", "load_all", "save_all"]

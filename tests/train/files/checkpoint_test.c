@@ -224,14 +224,73 @@ static void test_the_newest_sound_one_is_found(void **state)
     expect_latest(&folder, 10, "");
     test_put(&folder, "checkpoint-200.terse", "TERSECKPxxx", 11);
     expect_latest(&folder, 10, "checkpoint-200.terse: byte 11: the file ends in its head");
-    test_put(&folder, ".checkpoint-300.terse.abcdef", "x", 1);
     assert_int_equal(unlink(test_path(&folder, "checkpoint-200.terse")), 0);
-    assert_int_equal(trn_checkpoint_prune(folder.path, 1, NULL), TERSE_OK);
+    assert_int_equal(trn_checkpoint_prune(folder.path, 10, 1, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 3); /* step 10 and the two strangers */
     expect_latest(&folder, 10, "");
     test_put(&folder, "checkpoint-10.terse", "damaged", 7);
     test_refused(trn_checkpoint_latest(folder.path, &checkpoint, &path, &notes, &fault),
                  COM_NO_FILE, &fault, "not a checkpoint of terse");
+    test_folder_remove(&folder);
+}
+
+/* A damaged file of a larger step is neither counted nor removed; behind the kept ones everything
+ * goes. */
+static void test_pruning_keeps_the_newest_sound_ones(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    (void)state;
+    for (uint64_t step = 1; step <= 4; step++)
+        assert_int_equal(write_step(&folder, step, NULL), TERSE_OK);
+    test_put(&folder, "checkpoint-2.terse", "TERSECKPxxx", 11);
+    test_put(&folder, "checkpoint-80.terse", "TERSECKPxxx", 11);
+    size_t len;
+    uint8_t *bytes = read_step(&folder, "checkpoint-4.terse", &len);
+    bytes[len / 2] ^= 1;
+    test_put(&folder, "checkpoint-90.terse", bytes, len);
+    free(bytes);
+    assert_int_equal(trn_checkpoint_prune(folder.path, 4, 2, NULL), TERSE_OK);
+    assert_int_equal(test_entries(&folder), 4); /* 3 and 4, 80 and 90 */
+    expect_latest(&folder, 4, "checkpoint-90.terse");
+    assert_int_equal(unlink(test_path(&folder, "checkpoint-4.terse")), 0);
+    expect_latest(&folder, 3, "checkpoint-80.terse");
+
+    /* The second newest is damaged: the third takes its place, and the damaged one stays. */
+    assert_int_equal(write_step(&folder, 5, NULL), TERSE_OK);
+    assert_int_equal(write_step(&folder, 6, NULL), TERSE_OK);
+    test_put(&folder, "checkpoint-5.terse", "", 0);
+    assert_int_equal(trn_checkpoint_prune(folder.path, 6, 2, NULL), TERSE_OK);
+    assert_int_equal(test_entries(&folder), 5); /* 3, 5, 6, 80 and 90 */
+    assert_int_equal(write_step(&folder, 7, NULL), TERSE_OK);
+    assert_int_equal(trn_checkpoint_prune(folder.path, 7, 2, NULL), TERSE_OK);
+    assert_int_equal(test_entries(&folder), 4); /* 6, 7, 80 and 90 */
+    test_folder_remove(&folder);
+}
+
+static void test_only_what_killed_writers_left_is_removed(void **state)
+{
+    static const char *const left[] = {".checkpoint-300.terse.abcdef", ".run.json.abc123",
+                                       ".weights.safetensors.zzzzzz"};
+    static const char *const others[] = {".checkpoint-300.terse.abcde",
+                                         ".checkpoint-x.terse.abcdef",
+                                         ".checkpoint-007.terse.abcdef",
+                                         ".run.json",
+                                         "run.json.abc123",
+                                         ".notes.txt.abc123",
+                                         ".lock",
+                                         ".abcdef",
+                                         "..abcdef"};
+    enum { LEFT = sizeof left / sizeof left[0], OTHERS = sizeof others / sizeof others[0] };
+    const struct test_folder folder = test_folder_make();
+    (void)state;
+    for (size_t i = 0; i < LEFT; i++)
+        test_put(&folder, left[i], "x", 1);
+    for (size_t i = 0; i < OTHERS; i++)
+        test_put(&folder, others[i], "x", 1);
+    assert_int_equal(trn_checkpoint_clean(folder.path, NULL), TERSE_OK);
+    assert_int_equal(test_entries(&folder), OTHERS);
+    for (size_t i = 0; i < OTHERS; i++)
+        assert_true(com_file_exists(test_path(&folder, others[i])));
     test_folder_remove(&folder);
 }
 
@@ -267,7 +326,7 @@ static void write_for_ever(const struct test_folder *folder, uint64_t step)
             values[i] = step;
         const struct trn_blob blob = {.name = "w", .bytes = values, .len = LEN * sizeof *values};
         if (!values || trn_checkpoint_write(folder->path, step, json, &blob, 1, NULL) != TERSE_OK ||
-            trn_checkpoint_prune(folder->path, 2, NULL) != TERSE_OK)
+            trn_checkpoint_prune(folder->path, step, 2, NULL) != TERSE_OK)
             _exit(1);
     }
 }
@@ -315,6 +374,8 @@ int main(void)
         cmocka_unit_test(test_what_cannot_be_written_is_refused),
         cmocka_unit_test(test_damaged_ones_exist_too),
         cmocka_unit_test(test_the_newest_sound_one_is_found),
+        cmocka_unit_test(test_pruning_keeps_the_newest_sound_ones),
+        cmocka_unit_test(test_only_what_killed_writers_left_is_removed),
         cmocka_unit_test(test_a_disk_that_fills_up_keeps_the_last_good),
         cmocka_unit_test(test_kill_leaves_the_last_good),
     };

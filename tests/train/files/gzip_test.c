@@ -1,4 +1,7 @@
-/* gzip files that are damaged or cut off are refused, at every byte. */
+/* gzip files that are damaged or cut off are refused, at every byte; those that would fill the
+ * memory too. */
+#include <zlib.h>
+
 #include "files/bytes.h"
 #include "support/folder.h"
 
@@ -27,10 +30,47 @@ static void test_gzip_that_is_damaged(void **state)
     }
 }
 
+/* `mib` MiB of zeros, packed by zlib; the caller frees them. */
+static struct trn_bytes pack_zeros(size_t mib)
+{
+    const size_t cap = mib * 8192 + 1024;
+    static uint8_t zeros[1 << 20];
+    uint8_t *out = test_alloc(cap);
+    z_stream stream = {.next_out = out, .avail_out = (uInt)cap};
+    assert_int_equal(deflateInit2(&stream, 1, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
+    for (size_t i = 0; i < mib; i++) {
+        stream.next_in = zeros;
+        stream.avail_in = sizeof zeros;
+        assert_int_equal(deflate(&stream, i + 1 == mib ? Z_FINISH : Z_NO_FLUSH),
+                         i + 1 == mib ? Z_STREAM_END : Z_OK);
+    }
+    assert_int_equal(deflateEnd(&stream), Z_OK);
+    return (struct trn_bytes){.name = "zeros.gz", .at = out, .len = stream.total_out};
+}
+
+static void test_a_small_file_does_not_fill_the_memory(void **state)
+{
+    uint8_t *bytes = NULL;
+    size_t len = 0;
+    terse_fault fault;
+    (void)state;
+    const struct trn_bytes few = pack_zeros(20);
+    assert_int_equal(trn_gunzip(&few, &bytes, &len, &fault), TERSE_OK);
+    assert_int_equal(len, (size_t)20 << 20);
+    free(bytes);
+    free((void *)(uintptr_t)few.at);
+    const struct trn_bytes many = pack_zeros(150);
+    test_refused(trn_gunzip(&many, &bytes, &len, &fault), COM_BAD_FILE, &fault,
+                 "unpacks to more than 100 times its size");
+    assert_true(fault.offset < many.len / 2); /* it was not unpacked to its end */
+    free((void *)(uintptr_t)many.at);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gzip_that_is_damaged),
+        cmocka_unit_test(test_a_small_file_does_not_fill_the_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
