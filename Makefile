@@ -27,6 +27,10 @@ test-torch: build  ## install PyTorch and run its tests: 2, 3 and 4 gloo process
 	@tools/setup torch
 	@tools/run-tests build -R '^python/'
 
+wheel: setup  ## build the wheel and the source distribution into build/wheel (uses PyPI)
+	@tools/setup wheel
+	@tools/wheel build/wheel
+
 test-long: build  ## run the tests, the long ones too
 	@tools/run-tests build
 
@@ -50,4 +54,4 @@ format:  ## rewrite the C files in the project's style
 clean:  ## remove everything that was built
 	rm -rf build
 
-.PHONY: all help setup build demo test test-torch test-long bench install lint format clean
+.PHONY: all help setup build demo test test-torch wheel test-long bench install lint format clean
