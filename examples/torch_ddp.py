@@ -1,9 +1,11 @@
 """Trains a small network on the CPU with DistributedDataParallel and one line of terse.
 
-    python3 -m torch.distributed.run --nproc_per_node=2 examples/torch_ddp.py [SPEC]
+    python3 -m torch.distributed.run -r 1 -t 1 --nproc_per_node=2 examples/torch_ddp.py [SPEC]
 
-Without an installed package, set PYTHONPATH=python (the library is found in build/)."""
+(-r 1 -t 1 shows what the workers print. PyTorch 1.13 with Python 3.11 fails without it.) Without an
+installed package, set PYTHONPATH=python (the library is found in build/)."""
 
+import logging
 import sys
 
 import torch
@@ -12,6 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import terse.torch
 
+logging.basicConfig(format="%(name)s: %(message)s")
+logging.getLogger("terse").setLevel(logging.INFO)
 dist.init_process_group("gloo")
 torch.set_num_threads(1)
 torch.manual_seed(1)
@@ -22,7 +26,8 @@ ddp = DistributedDataParallel(model)
 state = terse.torch.State(sys.argv[1] if len(sys.argv) > 1 else "regtopk:keep=0.01", module=model)
 ddp.register_comm_hook(state, terse.torch.hook)  # the one line
 
-optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+# The result of a vote is -1 or +1, whatever the size of the gradient: the steps must be small.
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.0005 if state.votes else 0.1)
 torch.manual_seed(100 + dist.get_rank())  # every rank has other inputs
 for step in range(200):
     x = torch.randn(64, 784)
@@ -32,9 +37,10 @@ for step in range(200):
     loss.backward()
     optimizer.step()
     if step % 40 == 39 and dist.get_rank() == 0:
-        print("step %3d  loss %.3f" % (step + 1, float(loss)), flush=True)
+        print("step %3d  loss %.3f" % (step + 1, loss.item()), flush=True)
 
 if dist.get_rank() == 0:
     print(state.report())
 dist.barrier()
 state.close()
+dist.destroy_process_group()

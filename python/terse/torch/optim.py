@@ -71,7 +71,7 @@ class Spec(torch.optim.Optimizer):
                               "parameters": self.tensors}, failure, "optimizer")
         super().__init__(found, {"lr": lr})
         self._seed = seed
-        ranks = members(process_group)
+        ranks = members(self._carrier)
         self.rank, self.workers = dist.get_rank(self._carrier), len(ranks)
         self.weights = torch.cat([p.detach().reshape(-1) for p in found])
         dist.broadcast(self.weights, ranks[0], group=self._carrier)
