@@ -55,6 +55,12 @@ def case_mixed_precision_of_ddp(rank, workers):
     state.close()
 
 
+def case_a_plain_model(rank, workers):
+    state = state_of("topk")
+    raises(ValueError, lambda: state.attach(net()), "Sequential", "DistributedDataParallel")
+    state.close()
+
+
 def case_a_second_hook(rank, workers):
     ddp = DistributedDataParallel(net())
     if not hasattr(ddp, "_comm_hooks"):

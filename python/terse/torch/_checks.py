@@ -38,7 +38,10 @@ def ddp_of(state: Any) -> Optional[Any]:
 
 
 def refuse(ddp: Any, state: Any) -> None:
-    """ValueError: a setting of the DDP model that does not work with the hook."""
+    """ValueError: not a DDP model, or one with a setting that does not work with the hook."""
+    if not isinstance(ddp, DistributedDataParallel):
+        raise ValueError("attach: the model is a %s; expected a DistributedDataParallel (a trainer "
+                         "makes one if it runs in several processes)" % type(ddp).__name__)
     for name, is_set, text in (
             ("skip_all_reduce_unused_params=True", getattr(ddp, "skip_all_reduce_unused_params",
                                                            False),
