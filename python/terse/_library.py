@@ -255,7 +255,8 @@ def _open() -> ctypes.CDLL:
             tried.append("%s (%s)" % (path, why))
     raise LibraryMissing(
         "cannot load libterse. Build it with `make` in the source tree, install it with "
-        "`make install`, or name the file in TERSE_LIBRARY. Tried:\n  " + "\n  ".join(tried))
+        "`make install` or with the package (`pip install ./python`), or name the file in "
+        "TERSE_LIBRARY. Tried:\n  " + "\n  ".join(tried))
 
 
 def _check_version(opened: ctypes.CDLL) -> None:

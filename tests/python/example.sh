@@ -16,7 +16,7 @@ printf '#!/bin/sh\nexec "%s" "$@"\n' "$python" >"$folder/python3"
 chmod +x "$folder/python3"
 PATH="$folder:$PATH"
 cd "$source"
-line="$(sed -n 's/^    \(python3 -m torch.* examples\/torch_ddp.py\) \[SPEC\]$/\1/p' examples/torch_ddp.py)"
+line="$(sed -n 's/^    \(python3 -m torch.* examples\/torch_ddp.py\) \[SPEC.*\]$/\1/p' examples/torch_ddp.py)"
 # The launcher's default port may be in use.
 run="$(printf '%s' "$line" | sed "s/--nproc/--master_port=$((20000 + $$ % 20000)) --nproc/")"
 for spec in "" signum:beta=0.9; do

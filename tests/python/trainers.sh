@@ -36,7 +36,7 @@ print("torch %s, lightning %s, accelerate %s, transformers %s" % (
 
 status=0
 for name in torch_ddp lightning_ddp accelerate_ddp hf_trainer; do
-    line="$(sed -n "s#^    \(python3 .*examples/$name.py\) \[SPEC\]\$#\1#p" "examples/$name.py")"
+    line="$(sed -n "s#^    \(python3 .*examples/$name.py\) \[SPEC.*\]\$#\1#p" "examples/$name.py")"
     # The launcher's default port may be in use.
     run="${line/--nproc/--master_port=$((20000 + $$ % 20000)) --nproc}"
     if timeout 400 sh -c "$run" >out 2>&1 && awk '
