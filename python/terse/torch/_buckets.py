@@ -51,7 +51,7 @@ class Buckets:
         self._make, self._whole_of, self._mask_of = make, whole_of, mask_of
         self._names = Names(None)
         self._at_once = False  # True: the step runs as a whole after the last bucket
-        self.method: Optional[Method] = None
+        self.method: Any = None  # a Method, from the first step on
         self.tensors: List[Tuple[str, Shape]] = []
         self.aggregate = torch.empty(0)
         self._aggregate_before = self.aggregate  # DDP may still be reading it

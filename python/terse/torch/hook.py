@@ -68,7 +68,7 @@ class State:
     def _prepare(self) -> None:
         """What a State has before it joins its group, and what is not pickled."""
         self._carrier: Any = None
-        self._group: Optional[Group] = None
+        self._group: Any = None  # a Group, once it has joined
         self._rank = self._workers = 0
         self._abstains, self._scale, self._scaled = False, 1.0, False
         self._totals = Totals()

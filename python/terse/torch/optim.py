@@ -59,7 +59,9 @@ class Spec(torch.optim.Optimizer):
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None) -> None:
         self._carrier = own_group(process_group, timeout)
-        failure, names, found = None, [], []
+        failure: Optional[Exception] = None
+        names: List[str] = []
+        found: List[torch.Tensor] = []
         self.spec = str(spec)
         try:
             self.spec = try_spec(spec, steps=steps)
