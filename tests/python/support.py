@@ -80,7 +80,7 @@ def raises(kind, call, *words):
         for word in words:
             assert word in str(why), "%r does not contain %r" % (str(why), word)
         return why
-    raise AssertionError("%s was not raised" % kind.__name__)
+    raise AssertionError("%s was not raised" % (kind,))
 
 
 class Local:

@@ -56,6 +56,8 @@ check "its library is the one in use" sh -c \
 check "the library needs nothing but libc and what is in the wheel" sh -c \
     '! ldd "$1/terse/libterse.so" | grep -F "=>" | grep -vE "lib(c|m|pthread|gomp-[0-9a-f]+)\.so" |
         grep -vF "$1"' - "$site"
+check "of other projects it holds libgomp alone: xxHash is compiled in" sh -c \
+    'ls "$1"/*.libs && ! ls "$1"/*.libs | grep -vE "^libgomp-[0-9a-f]+\.so"' - "$site"
 check "without numpy the codec says what it needs" python -c '
 import terse
 try:
