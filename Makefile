@@ -6,7 +6,7 @@ DESTDIR ?=
 all: build  ## build the library and the command build/terse
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Tests are part of the build folder, so their packages are part of the set-up.
 setup:
@@ -23,9 +23,16 @@ demo: build  ## train a network with six methods and set them side by side, abou
 test: build  ## run the tests
 	@tools/run-tests build -LE long
 
-test-torch: build  ## install PyTorch and run its tests: 2, 3 and 4 gloo processes
-	@tools/setup torch
-	@tools/run-tests build -R '^python/'
+test-torch: build  ## run the tests of terse.torch with the PyTorch that is there, else the distribution's
+	@tools/test-torch build
+
+test-torch2: build  ## the same with PyTorch 2.13 from PyPI, in build/torch-2.13.0
+	@tools/setup wheel
+	@tools/test-torch build 2.13.0
+
+wheel: setup  ## build the wheel and the source distribution into build/wheel (uses PyPI)
+	@tools/setup wheel
+	@tools/wheel build/wheel
 
 test-long: build  ## run the tests, the long ones too
 	@tools/run-tests build
@@ -50,4 +57,4 @@ format:  ## rewrite the C files in the project's style
 clean:  ## remove everything that was built
 	rm -rf build
 
-.PHONY: all help setup build demo test test-torch test-long bench install lint format clean
+.PHONY: all help setup build demo test test-torch test-torch2 wheel test-long bench install lint format clean

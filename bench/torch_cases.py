@@ -98,7 +98,7 @@ def powersgd_state(steps):
 
 def terse_hook(spec, rate):
     return ddp(terse.torch.hook,
-               lambda steps: terse.torch.State(spec, steps=steps, verbose=False), rate)
+               lambda steps: terse.torch.State(spec, steps=steps), rate)
 
 
 def terse_optimizer(kind, rate, **options):

@@ -1,12 +1,14 @@
 """Trains a small network on the CPU with DistributedDataParallel and one line of terse.
 
-    python3 -m torch.distributed.run --nproc_per_node=2 examples/torch_ddp.py [SPEC [FOLDER]]
+    python3 -m torch.distributed.run -r 1 -t 1 --nproc_per_node=2 examples/torch_ddp.py [SPEC [FOLDER]]
 
 With a FOLDER it saves a checkpoint every 20 steps, and goes on from the newest whole one: start it
 with --max_restarts=5, and a rank that dies costs at most 20 steps.
 
-Without an installed package, set PYTHONPATH=python (the library is found in build/)."""
+(-r 1 -t 1 shows what the workers print. PyTorch 1.13 with Python 3.11 fails without it.) Without an
+installed package, set PYTHONPATH=python (the library is found in build/)."""
 
+import logging
 import sys
 
 import torch
@@ -15,6 +17,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import terse.torch
 
+logging.basicConfig(format="%(name)s: %(message)s")
+logging.getLogger("terse").setLevel(logging.INFO)
 dist.init_process_group("gloo")
 torch.set_num_threads(1)
 torch.manual_seed(1)
@@ -25,7 +29,8 @@ ddp = DistributedDataParallel(model)
 state = terse.torch.State(sys.argv[1] if len(sys.argv) > 1 else "regtopk:keep=0.01", module=model)
 ddp.register_comm_hook(state, terse.torch.hook)  # the one line
 
-optimizer = torch.optim.SGD(ddp.parameters(), lr=0.2)
+# The result of a vote is -1 or +1, whatever the size of the gradient: the steps must be small.
+optimizer = torch.optim.SGD(ddp.parameters(), lr=0.0005 if state.votes else 0.2)
 folder = sys.argv[2] if len(sys.argv) > 2 else None
 saved = terse.torch.load_all(folder, state, missing_ok=True) if folder else None
 if saved:
@@ -41,9 +46,10 @@ for step in range(saved.step if saved else 0, 200):
     if folder and step % 20 == 19:
         terse.torch.save_all(folder, state, extra=model.state_dict(), step=step + 1)
     if step % 40 == 39 and dist.get_rank() == 0:
-        print("step %3d  loss %.3f" % (step + 1, float(loss)), flush=True)
+        print("step %3d  loss %.3f" % (step + 1, loss.item()), flush=True)
 
 if dist.get_rank() == 0:
     print(state.report())
 dist.barrier()
 state.close()
+dist.destroy_process_group()

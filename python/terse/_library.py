@@ -5,7 +5,7 @@ import ctypes.util
 import os
 from ctypes import c_char, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p
-from typing import Iterator, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional
 
 from ._version import compatible, package_version, soname
 
@@ -96,7 +96,7 @@ class MethodAbout(ctypes.Structure):
 
 class MethodDescription(ctypes.Structure):
     """terse_method_description"""
-    _fields_ = [("size", c_size_t)] + [(name, c_char_p) for name in (
+    _fields_ = [("size", c_size_t)] + [(name, c_char_p) for name in (  # type: ignore[assignment]
         "name", "point", "direction", "feedback", "unit", "combine", "update")] + [
             ("owner", c_int)] + [(name, c_uint32) for name in (
                 "passes", "dynamic_bits", "votes", "has_gradient", "has_eval_weights", "has_plain",
@@ -256,7 +256,8 @@ def _open() -> ctypes.CDLL:
             tried.append("%s (%s)" % (path, why))
     raise LibraryMissing(
         "cannot load libterse. Build it with `make` in the source tree, install it with "
-        "`make install`, or name the file in TERSE_LIBRARY. Tried:\n  " + "\n  ".join(tried))
+        "`make install` or with the package (`pip install ./python`), or name the file in "
+        "TERSE_LIBRARY. Tried:\n  " + "\n  ".join(tried))
 
 
 def _check_version(opened: ctypes.CDLL) -> None:
@@ -279,6 +280,9 @@ def _check_version(opened: ctypes.CDLL) -> None:
 
 class Library:
     """The functions of libterse, without their prefix: lib.method_step is terse_method_step."""
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Callable[..., Any]: ...
 
     def __init__(self) -> None:
         opened = _open()
@@ -347,4 +351,4 @@ class Layout:
     def __del__(self) -> None:
         if getattr(self, "handle", None) and _library is not None:
             _library.layout_destroy(self.handle)
-            self.handle = None
+            self.handle = c_void_p()

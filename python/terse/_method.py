@@ -149,14 +149,15 @@ def describe(spec: str) -> SimpleNamespace:
     terse_method_description, texts as str. ValueError with the library's message if invalid."""
     found, fault = MethodDescription(size=ctypes.sizeof(MethodDescription)), Fault()
     check(library().method_describe(spec.encode(), byref(found), byref(fault)), fault)
-    values = {name: getattr(found, name) for name, _ in MethodDescription._fields_[1:]}
+    values = {name: getattr(found, name) for name, *_ in MethodDescription._fields_[1:]}
     return SimpleNamespace(**{name: value.decode() if isinstance(value, bytes) else value
                               for name, value in values.items()})
 
 
 def entries(spec: str) -> List[Entry]:
     """The entries of the complete spec, in its order."""
-    lib, found, entry, fault = library(), [], MethodEntry(), Fault()
+    found: List[Entry] = []
+    lib, entry, fault = library(), MethodEntry(), Fault()
     check(lib.method_check(spec.encode(), byref(fault)), fault)
     while lib.method_entry_at(spec.encode(), len(found), byref(entry), None) == 0:
         found.append(Entry(entry.name.decode(), entry.value.decode(), bool(entry.is_given),

@@ -164,7 +164,8 @@ def inspect(frame: bytes) -> Dict[str, Any]:
 
 def codecs() -> Dict[str, str]:
     """Every codec of the library with its one-line summary."""
-    lib, found, about = library(), {}, CodecAbout()
+    found: Dict[str, str] = {}
+    lib, about = library(), CodecAbout()
     while lib.codec_list(len(found), byref(about)) == 0:
         found[about.name.decode()] = about.summary.decode()
     return found

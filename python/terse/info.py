@@ -37,12 +37,12 @@ def lines() -> List[str]:
     lib = library()
     name, fault, about = ctypes.c_char_p(), Fault(), KernelSetAbout()
     check(lib.kernel_set_name(ctypes.byref(name), ctypes.byref(fault)), fault)
-    sets = []
+    sets: List[str] = []
     while lib.kernel_set_list(len(sets), ctypes.byref(about)) == 0:
         sets.append("%s%s" % (about.name.decode(), "" if about.supported else " (not on this CPU)"))
     return ["library   %s" % lib.path,
             "version   %s (%s)" % (lib.version().decode(), lib.build_options().decode()),
-            "kernels   %s, of %s" % (name.value.decode(), ", ".join(sets)),
+            "kernels   %s, of %s" % ((name.value or b"").decode(), ", ".join(sets)),
             "codecs    %s" % _names(lib.codec_list, CodecAbout()),
             "methods   %s" % _names(lib.method_list, MethodAbout()),
             "python    %s" % sys.version.split()[0],

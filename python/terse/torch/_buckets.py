@@ -46,13 +46,12 @@ class Buckets:
     """The method of one DDP model. Only the communication thread uses it."""
 
     def __init__(self, make: Callable[[List[Tuple[str, Shape]], torch.Tensor], Method],
-                 names: Names, whole_of: Callable[[torch.Tensor], torch.Tensor],
-                 mask_of: Callable[[List[Tuple[str, Shape]]], torch.Tensor],
-                 at_once: bool) -> None:
-        self._make, self._names = make, names
-        self._whole_of, self._mask_of = whole_of, mask_of
-        self._at_once = at_once  # the step runs as a whole after the last bucket
-        self.method: Optional[Method] = None
+                 whole_of: Callable[[torch.Tensor], torch.Tensor],
+                 mask_of: Callable[[List[Tuple[str, Shape]]], torch.Tensor]) -> None:
+        self._make, self._whole_of, self._mask_of = make, whole_of, mask_of
+        self._names = Names(None)
+        self._at_once = False  # True: the step runs as a whole after the last bucket
+        self.method: Any = None  # a Method, from the first step on
         self.tensors: List[Tuple[str, Shape]] = []
         self.aggregate = torch.empty(0)
         self._aggregate_before = self.aggregate  # DDP may still be reading it
@@ -63,6 +62,10 @@ class Buckets:
         self._order: List[Tuple[str, Shape]] = []
         self._order_before: List[Tuple[str, Shape]] = []
         self.pending: Optional[Dict[str, Any]] = None  # a loaded state, for the next step
+
+    def begin(self, names: Names, at_once: bool) -> None:
+        """Before the first bucket."""
+        self._names, self._at_once = names, at_once
 
     # ---- creating the method ----
 

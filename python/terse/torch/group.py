@@ -29,11 +29,13 @@ def members(process_group: Optional[Any]) -> List[int]:
 
 
 def own_group(process_group: Optional[Any], seconds: float) -> Any:
-    """A new gloo group of the same ranks, for terse alone. Collective over all global ranks."""
+    """A new gloo group of the same ranks in the same order, for terse alone. Collective over all
+    global ranks, but no barrier: a rank may return while others are still inside."""
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError("torch.distributed is not initialised: call init_process_group first")
-    return dist.new_group(members(process_group), timeout=timedelta(seconds=seconds),
-                          backend="gloo")
+    ranks = members(process_group)
+    order: Dict[str, Any] = {} if ranks == sorted(ranks) else {"sort_ranks": False}
+    return dist.new_group(ranks, timeout=timedelta(seconds=seconds), backend="gloo", **order)
 
 
 class Group:

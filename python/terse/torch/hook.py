@@ -13,6 +13,7 @@ from .._library import TerseError
 from .._method import Method, Totals, describe
 from . import _report, _state
 from ._buckets import Buckets, Item, Names
+from ._checks import ddp_of, log, refuse, refuse_bucket, refuse_parameters, warn_of_rates
 from ._spec import agree, complete, shown
 from .group import Group, members, own_group
 
@@ -20,11 +21,10 @@ DEFAULT_MIN = 1024
 
 
 class State:
-    """The state of the hook. Create it once on every rank, in the same order, after
-    init_process_group.
+    """The state of the hook. Create it once on every rank, in the same order.
 
         state = terse.torch.State("regtopk:keep=0.01")
-        ddp.register_comm_hook(state, terse.torch.hook)
+        ddp.register_comm_hook(state, terse.torch.hook)     # or state.attach(ddp)
 
     spec            a method whose aggregate is a gradient: dense, fp16, bf16, topk, regtopk, qsgd,
                     terngrad, natural, dqsgd, powersgd, ef, ef-sign, signsgd, signum, or stages
@@ -38,7 +38,10 @@ class State:
     timeout         seconds to wait for a worker before the step fails
     process_group   the ranks of the DDP model; default: all
     uneven          True: ranks may abstain (`join`), at the cost of a small all-reduce per step
-    verbose         True: rank 0 prints the complete spec
+
+    Created after init_process_group, it joins a group of its own at once. Created before, it joins
+    at the first bucket (or in `connect`), and can be pickled until then. Rank 0 logs the complete
+    spec (logger "terse", level INFO).
 
     A State serves one DDP model. ValueError: the spec is invalid. MismatchError, on every rank: the
     ranks differ, or one of them failed; `rank` is that rank."""
@@ -46,32 +49,108 @@ class State:
     def __init__(self, spec: str = "regtopk:keep=0.01", *,
                  module: Optional[torch.nn.Module] = None, min: int = DEFAULT_MIN, seed: int = 0,
                  steps: int = 0, threads: int = 1, timeout: float = 60.0,
-                 process_group: Optional[Any] = None, uneven: bool = False,
-                 verbose: bool = True) -> None:
-        self._carrier = own_group(process_group, timeout)
-        self.spec, failure = str(spec), None
+                 process_group: Optional[Any] = None, uneven: bool = False) -> None:
+        self._seed, self._steps, self._threads, self._uneven = seed, steps, threads, uneven
+        self._timeout, self._process_group, self._module = timeout, process_group, module
+        self._prepare()
+        failure: Optional[Exception] = None
+        self.spec = str(spec)
         try:
             self.spec = complete(spec, min, steps)
+            self._chosen = describe(self.spec)
         except (ValueError, TerseError) as why:
             failure = why
-        agree(self._carrier, {"spec": self.spec, "seed": seed, "number of steps": steps,
-                              "uneven": uneven}, failure, "State")
-        self.rank, self.workers = dist.get_rank(self._carrier), dist.get_world_size(self._carrier)
-        self._seed, self._steps, self._threads = seed, steps, threads
-        self._uneven, self._abstains = uneven, False
-        self._scale, self._scaled = 1.0, False
+        if dist.is_available() and dist.is_initialized():
+            self._join_group(failure)
+        elif failure is not None:
+            raise failure
+
+    def _prepare(self) -> None:
+        """What a State has before it joins its group, and what is not pickled."""
+        self._carrier: Any = None
+        self._group: Any = None  # a Group, once it has joined
+        self._rank = self._workers = 0
+        self._abstains, self._scale, self._scaled = False, 1.0, False
         self._totals = Totals()
         self._failure: Optional[Exception] = None
+        self._attached = False
         self._next_index = 0
         self._lock = threading.Lock()
         self._queue: "queue.Queue[Optional[Item]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
-        self._group = Group(self._carrier, members(process_group), timeout)
+        self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
+
+    def _join_group(self, failure: Optional[Exception]) -> None:
+        """Creates the group and compares the ranks' settings; collective over all global ranks."""
+        self._carrier = own_group(self._process_group, self._timeout)
+        agree(self._carrier, {"spec": self.spec, "seed": self._seed,
+                              "number of steps": self._steps, "uneven": self._uneven}, failure,
+              "State")
+        ranks = members(self._carrier)
+        self._rank, self._workers = dist.get_rank(self._carrier), len(ranks)
+        self._group = Group(self._carrier, ranks, self._timeout)
+        self._begin_buckets()
+        if self._rank == 0:
+            log.info("%d workers, %s", self._workers, shown(self.spec))
+
+    def _begin_buckets(self) -> None:
+        self._buckets.begin(Names(self._module), at_once=self._chosen.passes > 1)
+
+    def connect(self) -> None:
+        """Joins the group, if this State was created before init_process_group; collective over
+        all global ranks. Without it the first bucket does."""
+        self.check()
+        if self._group is None:
+            self._join_group(None)
+
+    def attach(self, ddp: Any) -> "State":
+        """ddp.register_comm_hook(self, terse.torch.hook), after a check of the model's settings:
+        ValueError names one that does not work with the hook. Takes parameter names and process
+        group from the model unless this State was given them. Returns this State."""
+        refuse(ddp, self)
+        if self._module is None:
+            self._module = ddp.module
+        if self._group is not None:
+            self._begin_buckets()
+        elif self._process_group is None:
+            self._process_group = ddp.process_group
+        ddp.register_comm_hook(self, hook)
+        self._attached = True
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The rank in the State's group; collective if it has not joined yet, as `connect`."""
+        self._joined()
+        return self._rank
+
+    @property
+    def workers(self) -> int:
+        """The number of ranks of the State's group; collective as `rank`."""
+        self._joined()
+        return self._workers
+
+    @property
+    def votes(self) -> bool:
+        """True: the aggregate is the sign of the majority, -1 or +1 for every element."""
+        return bool(self._chosen.votes)
+
+    def _joined(self) -> None:
+        if self._group is None and self._failure is None:
+            self.connect()
+
+    def __getstate__(self) -> Dict[str, Any]:
+        if self._group is not None or self._failure is not None:
+            raise TypeError("this State has joined its group and cannot be pickled; pickle one "
+                            "that was created before init_process_group")
+        kept = ("spec", "_seed", "_steps", "_threads", "_uneven", "_timeout", "_module")
+        return {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, kept: Dict[str, Any]) -> None:
+        self.__dict__.update(kept)
+        self._process_group = None
+        self._prepare()
         self._chosen = describe(self.spec)
-        self._buckets = Buckets(self._make, Names(module), self._whole_of, self._mask_of,
-                                at_once=self._chosen.passes > 1)
-        if verbose and self.rank == 0:
-            print("terse: %d workers, %s" % (self.workers, shown(self.spec)), flush=True)
 
     # ---- callbacks of the buckets ----
 
@@ -91,23 +170,35 @@ class State:
     # ---- called by the hook: any thread, in DDP's order ----
 
     def _enqueue(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
-        buffer = bucket.buffer()
-        if buffer.device.type != "cpu":
-            raise RuntimeError("the bucket is on %s; terse.torch.hook needs CPU tensors. Train on "
-                               "the CPU, or use one of PyTorch's hooks for NCCL" % buffer.device)
+        buffer = refuse_bucket(bucket)
         future: Any = torch.futures.Future()
         with self._lock:
             self.check()
+            parameters, last = bucket.parameters(), bucket.is_last()
+            if self._thread is None:
+                self._begin(parameters)
             if bucket.index() != self._next_index:
                 raise RuntimeError(
                     "bucket %d, expected %d: a State serves one DDP model and one backward at a "
                     "time; create a State for each model" % (bucket.index(), self._next_index))
-            last = bucket.is_last()
+            refuse_parameters(buffer, parameters)
             self._next_index = 0 if last else bucket.index() + 1
-            if self._thread is None:
-                self._start()
-            self._queue.put(Item(buffer, bucket.parameters(), last, future))
+            self._queue.put(Item(buffer, parameters, last, future))
         return future.then(_value)
+
+    def _begin(self, parameters: List[torch.Tensor]) -> None:
+        """At the first bucket; collective if this State has not joined its group."""
+        try:
+            ddp = None if self._attached else ddp_of(self)
+            if ddp is not None:
+                refuse(ddp, self)
+            self.connect()
+        except Exception as why:
+            self._failure = why
+            raise
+        if self.votes and self._rank == 0 and parameters:
+            warn_of_rates(parameters[0])
+        self._start()
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=_communicate, args=(weakref.ref(self), self._queue),
@@ -225,7 +316,8 @@ class State:
         if self._buckets.method is not None:
             self._buckets.method.close()
             self._buckets.method = None
-        self._group.close()
+        if self._group is not None:
+            self._group.close()
 
 
 def _value(future: Any) -> torch.Tensor:

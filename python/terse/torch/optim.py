@@ -59,7 +59,9 @@ class Spec(torch.optim.Optimizer):
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None) -> None:
         self._carrier = own_group(process_group, timeout)
-        failure, names, found = None, [], []
+        failure: Optional[Exception] = None
+        names: List[str] = []
+        found: List[torch.Tensor] = []
         self.spec = str(spec)
         try:
             self.spec = try_spec(spec, steps=steps)
@@ -71,7 +73,7 @@ class Spec(torch.optim.Optimizer):
                               "parameters": self.tensors}, failure, "optimizer")
         super().__init__(found, {"lr": lr})
         self._seed = seed
-        ranks = members(process_group)
+        ranks = members(self._carrier)
         self.rank, self.workers = dist.get_rank(self._carrier), len(ranks)
         self.weights = torch.cat([p.detach().reshape(-1) for p in found])
         dist.broadcast(self.weights, ranks[0], group=self._carrier)
