@@ -102,15 +102,15 @@ def _sgd_rates(parameter: torch.Tensor) -> List[float]:
             and any(each.get("params") is held for held in lists)]
 
 
-def warn_of_rates(parameter: torch.Tensor) -> None:
+def warn_of_rates(parameter: torch.Tensor, method: str) -> None:
     """Warns if SGD will apply the -1 and +1 of a vote to the parameter with a rate for
     gradients."""
     for rate in _sgd_rates(parameter):
         if rate > _VOTE_RATE:
-            log.warning("the result of a vote is -1 or +1 for every element, whatever the size of "
-                        "the gradient: SGD with lr=%g moves every weight by that much in each step "
-                        "and will probably diverge. Use a learning rate near 1e-4, at most %g",
-                        rate, _VOTE_RATE)
+            log.warning("terse.torch.State(%r): the result of this vote is -1 or +1 for every "
+                        "element, whatever the size of the gradient: SGD with lr=%g moves every "
+                        "weight by that much in each step and will probably diverge. Use a "
+                        "learning rate near 1e-4, at most %g", method, rate, _VOTE_RATE)
             return
 
 

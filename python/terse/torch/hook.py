@@ -197,7 +197,7 @@ class State:
             self._failure = why
             raise
         if self.votes and self._rank == 0 and parameters:
-            warn_of_rates(parameters[0])
+            warn_of_rates(parameters[0], shown(self.spec))
         self._start()
 
     def _start(self) -> None:
