@@ -21,9 +21,9 @@ class Shape(Case):
             self.assertEqual(len(ids), len(set(ids)))
             for claim in paper["claims"]:
                 self.assertLessEqual({"id", "text", "measured", "bound", "holds"}, set(claim))
-                at_most = claim["side"] == "at most"
-                right = (claim["measured"] <= claim["bound"]) if at_most else (
-                    claim["measured"] >= claim["bound"])
+                measured, bound = claim["measured"], claim["bound"]
+                right = {"at most": measured <= bound, "at least": measured >= bound,
+                         "within": bound <= measured <= claim.get("upper", bound)}[claim["side"]]
                 self.assertEqual(claim["holds"], right, claim)
             drawn = [name for chart in paper["charts"] for name in chart["series"]]
             self.assertEqual(sorted(drawn), sorted(paper["series"]))
@@ -64,7 +64,7 @@ class Shape(Case):
         text = self.text("reproduce", "dqsgd", "--out", page,
                          env={"LC_ALL": "C", "NO_COLOR": "1"})
         self.assertTrue(text.isascii())
-        marks = re.findall(r"(?m)^  (ok|NO) (\S+): \S+ [<>]= \S+$", text)
+        marks = re.findall(r"(?m)^  (ok|NO) (\S+): \S+ (?:[<>]= \S+|in \S+ \.\. \S+)$", text)
         self.assertGreater(len(marks), 4)
         self.assertIn("%d of %d claims hold" % (len(marks), len(marks)), text)
         self.assertIn(page, text)
