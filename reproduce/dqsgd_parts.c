@@ -1,0 +1,270 @@
+/* DQ-SGD with several workers and owners that encode again; its bit rules one by one. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "dqsgd.h"
+
+enum { DIM = RPR_DQSGD_DIM, STEPS = RPR_DQSGD_STEPS };
+
+#define ETA RPR_DQSGD_ETA
+#define ALPHA RPR_DQSGD_ALPHA
+
+/* ---- without noise ---- */
+
+enum { HALVINGS = 14, REPEATS = 4 };
+
+/* Error (log10) and bits of a spec on the toy without noise, means of REPEATS. */
+struct outcome {
+    double error;
+    double bits;
+};
+
+static struct outcome run_exact(struct rpr_sheet *sheet, const struct rpr_dqsgd_toy *toy,
+                                const char *spec)
+{
+    struct rpr_descent run[REPEATS];
+    struct outcome outcome = {0, 0};
+    for (size_t i = 0; i < REPEATS; i++) {
+        run[i] = (struct rpr_descent){.workers = 1,
+                                      .count = DIM,
+                                      .curvature = toy->curvature,
+                                      .start = toy->start,
+                                      .steps = STEPS,
+                                      .random = rpr_random(sheet->seed, "dqsgd/exact", i),
+                                      .seed = sheet->seed + i};
+        (void)snprintf(run[i].spec, sizeof run[i].spec, "%s,norm=2,lr=%g,combine=allgather", spec,
+                       ETA);
+    }
+    rpr_descend(sheet, run, REPEATS);
+    for (size_t i = 0; i < REPEATS; i++) {
+        outcome.error += log10(run[i].final) / REPEATS;
+        outcome.bits += (run[i].bits - RPR_DQSGD_OVERHEAD) / REPEATS;
+    }
+    return outcome;
+}
+
+/* The kappa that spends 4 bits is found in hindsight: no online rule can be expected to beat it. */
+void rpr_dqsgd_hindsight(struct rpr_sheet *sheet)
+{
+    struct rpr_dqsgd_toy toy;
+    char spec[100];
+    double low = -3;
+    double high = 12;
+    struct outcome best = {0, 0};
+    rpr_dqsgd_problem(&toy);
+    const struct outcome fixed = run_exact(sheet, &toy, "qsgd:bits=4");
+    (void)snprintf(spec, sizeof spec, "dqsgd:bits=average,target=4,alpha=%g", ALPHA);
+    const struct outcome average = run_exact(sheet, &toy, spec);
+    for (int halving = 0; halving < HALVINGS; halving++) {
+        const double middle = (low + high) / 2;
+        (void)snprintf(spec, sizeof spec, "dqsgd:bits=kappa,kappa=%.9g,alpha=%g", pow(10, middle),
+                       ALPHA);
+        const struct outcome outcome = run_exact(sheet, &toy, spec);
+        if (outcome.bits <= 4) {
+            low = middle;
+            best = outcome;
+        } else {
+            high = middle;
+        }
+    }
+    rpr_claim_within(sheet, "no-noise-no-gain", best.error - fixed.error, -1, 2,
+                     "p = 2, exact gradients: error of the rule with the kappa that spends 4 bits, "
+                     "found in hindsight, over that of 4 fixed bits, log10");
+    rpr_claim_within(sheet, "no-noise-average", average.error - best.error, -1, 1,
+                     "the same: error of bits=average, target 4, over that of this kappa, log10");
+}
+
+/* ---- rms and meanstd ---- */
+
+enum { EARLY = 50 };
+
+struct rule_bits {
+    double early; /* mean bits of the first EARLY steps */
+    double late;  /* and of the last */
+};
+
+static void look_bits(struct rpr_descent *descent, struct rpr_team *team, uint64_t step)
+{
+    struct rule_bits *const bits = descent->context;
+    if (step <= EARLY)
+        bits->early += team->report[0].bits / EARLY;
+    if (step + EARLY > descent->steps)
+        bits->late += team->report[0].bits / EARLY;
+}
+
+/* On the toy the gradient's size falls, and with it its mean relative to its deviation. */
+void rpr_dqsgd_rules(struct rpr_sheet *sheet)
+{
+    static const char *const rule[2] = {"rms", "meanstd"};
+    struct rpr_dqsgd_toy toy;
+    struct rpr_descent run[2];
+    struct rule_bits bits[2] = {{0, 0}, {0, 0}};
+    rpr_dqsgd_problem(&toy);
+    for (size_t i = 0; i < 2; i++) {
+        run[i] = (struct rpr_descent){.workers = 1,
+                                      .count = DIM,
+                                      .curvature = toy.curvature,
+                                      .deviation = (float)RPR_DQSGD_NOISE,
+                                      .start = toy.start,
+                                      .steps = STEPS,
+                                      .random = rpr_random(sheet->seed, "dqsgd/rules", 0),
+                                      .seed = sheet->seed,
+                                      .together = i > 0,
+                                      .look = look_bits,
+                                      .context = &bits[i]};
+        (void)snprintf(run[i].spec, sizeof run[i].spec,
+                       "dqsgd:bits=%s,target=6,norm=2,lr=%g,combine=allgather", rule[i], ETA);
+    }
+    rpr_descend(sheet, run, 2);
+    rpr_claim_within(sheet, "rms-early", bits[0].early - bits[0].late, 0, 10,
+                     "bits=rms follows the gradient's size: bits of the first %d steps above those "
+                     "of the last",
+                     EARLY);
+    rpr_claim_within(sheet, "meanstd-late", bits[1].late - bits[1].early, 0, 10,
+                     "bits=meanstd, fewer bits early: bits of the last %d steps above those of the "
+                     "first",
+                     EARLY);
+}
+
+/* ---- rounding ---- */
+
+enum { WIDE = 50000, CROWDS = 3 };
+
+static const uint32_t crowd[CROWDS] = {1, 4, 16};
+
+/* All workers have one gradient, so that their mean errs by their rounding alone. */
+static void round_once(struct rpr_sheet *sheet, uint32_t workers, double *spread, double *bias)
+{
+    struct rpr_team team;
+    float *const zeros = rpr_room(sheet, WIDE, sizeof *zeros);
+    double square = 0;
+    double toward = 0;
+    double exact = 0;
+    float largest = 0;
+    if (!zeros)
+        return;
+    rpr_team_open(&team, &(struct rpr_setup){.spec = "qsgd:bits=4,norm=inf,lr=1,combine=allgather",
+                                             .workers = workers,
+                                             .count = WIDE,
+                                             .start = zeros,
+                                             .seed = sheet->seed,
+                                             .steps = 1});
+    for (uint32_t k = 0; k < workers && team.status == TERSE_OK; k++) {
+        struct rpr_random random = rpr_random(sheet->seed, "dqsgd/rounding", 0);
+        rpr_normals(&random, WIDE, team.gradient[k]);
+    }
+    rpr_team_step(&team);
+    for (size_t i = 0; i < WIDE && team.status == TERSE_OK; i++)
+        largest = fmaxf(largest, fabsf(team.gradient[0][i]));
+    for (size_t i = 0; i < WIDE && team.status == TERSE_OK; i++) {
+        const double g = (double)team.gradient[0][i];
+        const double off = -(double)team.weights[0][i] - g;
+        const double share = fabs(g) / (double)largest * 7 - floor(fabs(g) / (double)largest * 7);
+        square += off * off;
+        toward += g < 0 ? -off : off;
+        exact += share * (1 - share) * pow((double)largest / 7, 2);
+    }
+    *spread = square * workers / exact;
+    *bias = toward / sqrt(exact / workers);
+    rpr_fail(sheet, team.status, &team.fault);
+    rpr_team_close(&team);
+    free(zeros);
+}
+
+void rpr_dqsgd_rounding(struct rpr_sheet *sheet)
+{
+    double worst = 1;
+    double most = 0;
+    for (size_t i = 0; i < CROWDS; i++) {
+        double spread = NAN;
+        double bias = NAN;
+        round_once(sheet, crowd[i], &spread, &bias);
+        worst = fabs(spread - 1) > fabs(worst - 1) ? spread : worst;
+        most = fmax(most, fabs(bias));
+    }
+    rpr_claim_within(sheet, "rounding-variance", worst, 0.9, 1.1,
+                     "4 bits, 1, 4, 16 workers of equal gradients: variance of the mean over the "
+                     "exact one of independent rounding, the one furthest from 1");
+    rpr_claim(sheet, "rounding-bias", most, RPR_AT_MOST, 5.5,
+              "the same: mean error towards larger magnitudes in standard errors, the worst");
+}
+
+/* ---- the allowed error ---- */
+
+enum { KEPT_STEPS = 100, KEPT_REPEATS = 24, COMBINES = 3, ARMS = COMBINES + 1 };
+
+#define KEPT_ETA 0.1
+#define ALLOWED 1e-2
+
+static const char *const combine_of[COMBINES] = {"allgather", "shard", "parameter-server"};
+
+struct kept {
+    float start[DIM];
+    struct rpr_descent run[CROWDS][KEPT_REPEATS][ARMS]; /* the last is not quantized */
+};
+
+/* F = |x|^2 / 2, so L = mu = 1 and alpha = (1 - eta)^2. */
+static void plan_kept(struct rpr_sheet *sheet, struct kept *all, size_t index)
+{
+    const size_t arm = index % ARMS;
+    const size_t repeat = index / ARMS % KEPT_REPEATS;
+    const size_t group = index / ARMS / KEPT_REPEATS;
+    const double alpha = (1 - KEPT_ETA) * (1 - KEPT_ETA);
+    const double fallen = pow(alpha, KEPT_STEPS);
+    const double sigma = RPR_DQSGD_NOISE * sqrt(DIM);
+    const double gap = rpr_loss(NULL, NULL, all->start, DIM);
+    const double epsilon =
+        ALLOWED + fallen * gap +
+        KEPT_ETA * KEPT_ETA * sigma * sigma * (1 - fallen) / (2 * crowd[group] * (1 - alpha));
+    struct rpr_descent *const run = &all->run[group][repeat][arm];
+    *run = (struct rpr_descent){.workers = crowd[group],
+                                .count = DIM,
+                                .deviation = (float)RPR_DQSGD_NOISE,
+                                .start = all->start,
+                                .steps = KEPT_STEPS,
+                                .random = rpr_random(sheet->seed, "dqsgd/kept", index / ARMS),
+                                .seed = sheet->seed + repeat,
+                                .together = arm > 0};
+    if (arm == COMBINES)
+        (void)snprintf(run->spec, sizeof run->spec, "dense:momentum=0,lr=%g", KEPT_ETA);
+    else
+        (void)snprintf(run->spec, sizeof run->spec,
+                       "dqsgd:bits=error,epsilon=%.9g,smoothness=1,noise=%.9g,gap=%.9g,alpha=%.9g,"
+                       "norm=2,lr=%g,combine=%s",
+                       epsilon, sigma, gap, alpha, KEPT_ETA, combine_of[arm]);
+}
+
+void rpr_dqsgd_kept(struct rpr_sheet *sheet)
+{
+    static const char *const id[COMBINES] = {"error-kept", "error-kept-shard", "error-kept-server"};
+    struct kept *const all = rpr_room(sheet, 1, sizeof *all);
+    double excess[COMBINES][CROWDS] = {{0}};
+    const double workers[CROWDS] = {1, 4, 16};
+    if (!all)
+        return;
+    for (size_t i = 0; i < DIM; i++)
+        all->start[i] = 1;
+    for (size_t i = 0; i < CROWDS * KEPT_REPEATS * ARMS; i++)
+        plan_kept(sheet, all, i);
+    rpr_descend(sheet, &all->run[0][0][0], CROWDS * KEPT_REPEATS * ARMS);
+    for (size_t c = 0; c < COMBINES; c++) {
+        double worst = 0;
+        for (size_t g = 0; g < CROWDS; g++) {
+            for (size_t r = 0; r < KEPT_REPEATS; r++)
+                excess[c][g] += (all->run[g][r][c].final - all->run[g][r][COMBINES].final) /
+                                (ALLOWED * KEPT_REPEATS);
+            worst = fmax(worst, excess[c][g]);
+        }
+        rpr_claim_within(sheet, id[c], worst, 0.02, 1,
+                         "bits=error, A = 0.01, 1, 4, 16 workers, combine=%s: error above that "
+                         "without quantization, over A, mean of %d, the worst",
+                         combine_of[c], KEPT_REPEATS);
+    }
+    rpr_chart(sheet,
+              &(struct rpr_axes){"kept", "Error above unquantized SGD, bits=error", "workers",
+                                 "over A", RPR_LOG_X | RPR_MARKS, CROWDS, workers, 0});
+    for (size_t c = 0; c < COMBINES; c++)
+        rpr_line(sheet, excess[c], "%s", combine_of[c]);
+    free(all);
+}
