@@ -77,54 +77,62 @@ void rpr_dqsgd_hindsight(struct rpr_sheet *sheet)
 
 /* ---- rms and meanstd ---- */
 
-enum { EARLY = 50 };
+enum { RULE_DIM = 4000, RULE_STEPS = 60 };
 
-struct rule_bits {
-    double early; /* mean bits of the first EARLY steps */
-    double late;  /* and of the last */
-};
-
-static void look_bits(struct rpr_descent *descent, struct rpr_team *team, uint64_t step)
+/* Gradients of two kinds in turn; the bits of the second above those of the first, means over the
+ * steps after the first ten. */
+static double extra_bits(struct rpr_sheet *sheet, const char *spec,
+                         void (*fill)(struct rpr_random *random, int second, float *out))
 {
-    struct rule_bits *const bits = descent->context;
-    if (step <= EARLY)
-        bits->early += team->report[0].bits / EARLY;
-    if (step + EARLY > descent->steps)
-        bits->late += team->report[0].bits / EARLY;
+    struct rpr_team team;
+    struct rpr_random random = rpr_random(sheet->seed, "dqsgd/rules", 0);
+    const float zeros[RULE_DIM] = {0};
+    double bits[2] = {0, 0};
+    rpr_team_open(&team, &(struct rpr_setup){.spec = spec,
+                                             .workers = 1,
+                                             .count = RULE_DIM,
+                                             .start = zeros,
+                                             .seed = sheet->seed,
+                                             .steps = RULE_STEPS});
+    for (int step = 0; step < RULE_STEPS && team.status == TERSE_OK; step++) {
+        fill(&random, step % 2, team.gradient[0]);
+        rpr_team_step(&team);
+        if (step >= 10)
+            bits[step % 2] += team.report[0].bits * 2 / (RULE_STEPS - 10);
+    }
+    rpr_fail(sheet, team.status, &team.fault);
+    rpr_team_close(&team);
+    return bits[1] - bits[0];
 }
 
-/* On the toy the gradient's size falls, and with it its mean relative to its deviation. */
+/* Normal values, the second kind eight times as large. */
+static void fill_sizes(struct rpr_random *random, int second, float *out)
+{
+    rpr_normals(random, RULE_DIM, out);
+    for (size_t i = 0; i < RULE_DIM && second; i++)
+        out[i] *= 8;
+}
+
+/* Magnitudes in [0.9, 1.1], and normal ones: mean over deviation is 17.3 and 1.32. */
+static void fill_shapes(struct rpr_random *random, int second, float *out)
+{
+    if (second)
+        rpr_normals(random, RULE_DIM, out);
+    for (size_t i = 0; i < RULE_DIM && !second; i++)
+        out[i] = (float)((i % 2 == 0 ? 1 : -1) * (0.9 + 0.2 * rpr_uniform(random)));
+}
+
 void rpr_dqsgd_rules(struct rpr_sheet *sheet)
 {
-    static const char *const rule[2] = {"rms", "meanstd"};
-    struct rpr_dqsgd_toy toy;
-    struct rpr_descent run[2];
-    struct rule_bits bits[2] = {{0, 0}, {0, 0}};
-    rpr_dqsgd_problem(&toy);
-    for (size_t i = 0; i < 2; i++) {
-        run[i] = (struct rpr_descent){.workers = 1,
-                                      .count = DIM,
-                                      .curvature = toy.curvature,
-                                      .deviation = (float)RPR_DQSGD_NOISE,
-                                      .start = toy.start,
-                                      .steps = STEPS,
-                                      .random = rpr_random(sheet->seed, "dqsgd/rules", 0),
-                                      .seed = sheet->seed,
-                                      .together = i > 0,
-                                      .look = look_bits,
-                                      .context = &bits[i]};
-        (void)snprintf(run[i].spec, sizeof run[i].spec,
-                       "dqsgd:bits=%s,target=6,norm=2,lr=%g,combine=allgather", rule[i], ETA);
-    }
-    rpr_descend(sheet, run, 2);
-    rpr_claim_within(sheet, "rms-early", bits[0].early - bits[0].late, 0, 10,
-                     "bits=rms follows the gradient's size: bits of the first %d steps above those "
-                     "of the last",
-                     EARLY);
-    rpr_claim_within(sheet, "meanstd-late", bits[1].late - bits[1].early, 0, 10,
-                     "bits=meanstd, fewer bits early: bits of the last %d steps above those of the "
-                     "first",
-                     EARLY);
+    const double rms =
+        extra_bits(sheet, "dqsgd:bits=rms,target=8,combine=allgather,lr=0.1", fill_sizes);
+    const double meanstd =
+        extra_bits(sheet, "dqsgd:bits=meanstd,target=8,combine=allgather,lr=0.1", fill_shapes);
+    rpr_claim_within(sheet, "rms-bits", rms, 2, 4,
+                     "bits=rms: a gradient eight times as large has so many bits more (3)");
+    rpr_claim_within(sheet, "meanstd-bits", meanstd, 2.7, 4.7,
+                     "bits=meanstd: mean over deviation of the magnitudes 1.32 instead of 17.3 has "
+                     "so many bits more (3.7)");
 }
 
 /* ---- rounding ---- */
