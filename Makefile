@@ -30,6 +30,10 @@ test-torch: build  ## install PyTorch and run its tests: 2, 3 and 4 gloo process
 test-long: build  ## run the tests, the long ones too
 	@tools/run-tests build
 
+test-mutants: build  ## make mistakes in the library on purpose: does a test notice? About an hour
+	@tests/mutants/campaign
+	@tests/mutants/campaign --claims
+
 bench: build  ## time every codec against the memory limit, and top-k against PyTorch's
 	@build/terse bench codecs
 	@bench/peers
@@ -50,4 +54,4 @@ format:  ## rewrite the C files in the project's style
 clean:  ## remove everything that was built
 	rm -rf build
 
-.PHONY: all help setup build demo test test-torch test-long bench install lint format clean
+.PHONY: all help setup build demo test test-torch test-long test-mutants bench install lint format clean
