@@ -6,7 +6,7 @@ DESTDIR ?=
 all: build  ## build the library and the command build/terse
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Tests are part of the build folder, so their packages are part of the set-up.
 setup:
