@@ -74,13 +74,13 @@ static void show_trade(struct rpr_sheet *sheet, const struct trade *trade)
         formula[i] = trade[i].formula;
         worst = fmax(worst, trade[i].worst);
     }
-    rpr_claim(sheet, "trade-off", worst, RPR_AT_MOST, 1e-3,
+    rpr_claim(sheet, "trade-off", worst, RPR_AT_MOST, 1e-5,
               "mean |w_k - xt|^2 = (1-lambda)^2 |mean e|^2 + lambda^2 mean |e_k - mean e|^2: "
               "relative difference, the worst step of any lambda");
-    rpr_claim(sheet, "trade-off-inside", best / fmin(measured[0], measured[LAMBDAS - 1]),
-              RPR_AT_MOST, 0.95,
-              "between the ends: the least mean |w_k - xt|^2 of lambda 0.2 .. 0.8, over the less "
-              "of those of 0 and 1");
+    rpr_claim_within(
+        sheet, "trade-off-inside", best / fmin(measured[0], measured[LAMBDAS - 1]), 0.72, 0.95,
+        "between the ends: the least mean |w_k - xt|^2 of lambda 0.2 .. 0.8, over the less "
+        "of those of 0 and 1");
     rpr_chart(sheet,
               &(struct rpr_axes){"trade-off", "How far from xt gradients are taken", "lambda",
                                  "mean |w_k - xt|^2", RPR_MARKS, LAMBDAS, lambdas, 0});
@@ -157,7 +157,7 @@ static void look_average(struct rpr_descent *descent, struct rpr_team *team, uin
 static void show_average(struct rpr_sheet *sheet, const struct average *average)
 {
     const double slope = average->slope / BLOCK_SHARE;
-    rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.15,
+    rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.06,
               "E[x' - x] = q (xt' - x), so x is a moving average of xt: the slope over q = 1/64 is "
               "off 1 by");
     rpr_chart(sheet, &(struct rpr_axes){
@@ -227,7 +227,7 @@ static void show_follow(struct rpr_sheet *sheet, const struct follow *follow)
             off[arm][p] = distance(follow[arm + 1].at[p], follow[0].at[p]) / norm;
         worst = fmax(worst, off[0][p]);
     }
-    rpr_claim(sheet, "saef-follows-sgd", worst, RPR_AT_MOST, 1e-4,
+    rpr_claim(sheet, "saef-follows-sgd", worst, RPR_AT_MOST, 1e-5,
               "same noise, wd 0.2, lambda = 1: xt follows uncompressed momentum SGD, relative "
               "distance, the worst step");
     rpr_chart(sheet, &(struct rpr_axes){"follows", "Distance of xt from uncompressed SGD", "step",

@@ -207,7 +207,7 @@ static void show_tight(struct rpr_sheet *sheet, const struct tight *all)
         }
         worst = fmax(worst, fabs(measured[i] / bound[i] - 1));
     }
-    rpr_claim(sheet, "bound-tight", worst, RPR_AT_MOST, 0.1,
+    rpr_claim(sheet, "bound-tight", worst, RPR_AT_MOST, 0.05,
               "L = mu, p = 2, 4 to 7 bits: the mean error of %d repeats is off the bound by, "
               "relative, the worst",
               TIGHT_REPEATS);
