@@ -46,6 +46,10 @@ class Experiments:
             if mutant:
                 self.tree.write(mutant.path, text)
             self.store.put(key, known)
+            print("%s with %s: %s" % (paper, mutant.name if mutant else "no mutant", "does not run"
+                                      if known["claims"] is None else " ".join(
+                                          claim for claim, holds in known["claims"].items()
+                                          if not holds) or "all hold"), flush=True)
         return known["claims"] or {}
 
 
