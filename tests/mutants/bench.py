@@ -7,6 +7,8 @@ import shutil
 import subprocess
 import time
 
+import mutants
+
 # Tests that may catch a mutant, nearest first: those of the folder, then all of TESTS. Within a
 # group the quick ones come first. Long tests, other languages and processes are left out.
 TESTS = re.compile(r"^(codec/|wire/frame|conform$|exchange|group/|golden/(frames|refuse)$|method/"
@@ -108,15 +110,7 @@ class Tree(Bench):
             self.call(["cmake", "-S", self.folder, "-B", self.out, "-G", "Ninja",
                        "-DTERSE_TESTS=ON", "-DTERSE_WERROR=OFF", "-DCMAKE_C_FLAGS=" + self.flags,
                        "-DCMAKE_BUILD_TYPE=" + self.build_type, *launcher], check=True)
-        listed = json.loads(subprocess.run(
-            ["ctest", "--test-dir", self.out, "--show-only=json-v1"], stdout=subprocess.PIPE,
-            check=True).stdout)["tests"]
-        self.programs = {}
-        for test in listed:
-            labels = [value for prop in test.get("properties", [])
-                      if prop["name"] == "LABELS" for value in prop["value"]]
-            if TESTS.match(test["name"]) and "long" not in labels and test.get("command"):
-                self.programs[test["name"]] = self.target_of(test["command"])
+        self.programs = self.list_programs()
         with open(os.path.join(self.out, "compile_commands.json"), encoding="utf-8") as file:
             for entry in json.load(file):
                 output = entry.get("output") or re.search(r" -o (\S+)", entry["command"]).group(1)
@@ -124,11 +118,24 @@ class Tree(Bench):
                                        os.path.realpath(self.folder))
                 self.objects.setdefault(path, output)
 
-    def target_of(self, command):
-        for word in command:
-            if word.startswith(os.path.join(self.out, "tests") + "/"):
-                return os.path.relpath(word, self.out)
-        return "terse"
+    def list_programs(self):
+        """{test: what ninja builds for it}. ctest names no command that is not built yet, so they
+        are read where it reads them."""
+        listed = json.loads(subprocess.run(
+            ["ctest", "--test-dir", self.out, "--show-only=json-v1"], stdout=subprocess.PIPE,
+            check=True).stdout)["tests"]
+        labels = {test["name"]: [value for prop in test.get("properties", [])
+                                 if prop["name"] == "LABELS" for value in prop["value"]]
+                  for test in listed}
+        programs = {}
+        for where, _, names in os.walk(os.path.join(self.out, "tests")):
+            if "CTestTestfile.cmake" in names:
+                text = mutants.read(where, "CTestTestfile.cmake")
+                for name, command in re.findall(r"add_test\(\[=\[(.+?)\]=\] (.*)\)", text):
+                    if TESTS.match(name) and "long" not in labels.get(name, ["long"]):
+                        found = re.search(r'"%s/(tests/[^"]+)"' % re.escape(self.out), command)
+                        programs[name] = found.group(1) if found else "terse"
+        return programs
 
     def call(self, command, check=False, seconds=1800):
         env = dict(os.environ, CCACHE_BASEDIR=self.folder, CCACHE_NOHASHDIR="1")
