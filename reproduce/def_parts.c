@@ -157,7 +157,7 @@ static void look_average(struct rpr_descent *descent, struct rpr_team *team, uin
 static void show_average(struct rpr_sheet *sheet, const struct average *average)
 {
     const double slope = average->slope / BLOCK_SHARE;
-    rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.06,
+    rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.12,
               "E[x' - x] = q (xt' - x), so x is a moving average of xt: the slope over q = 1/64 is "
               "off 1 by");
     rpr_chart(sheet, &(struct rpr_axes){

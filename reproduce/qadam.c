@@ -89,7 +89,7 @@ static void claim_floor(struct rpr_sheet *sheet, const struct bench *bench)
         const double ratio = grid[i].final / bench->run[FULL].final;
         fine = fabs(log(ratio)) > fabs(log(fine)) ? ratio : fine;
     }
-    rpr_claim_within(sheet, "floor-falls", pow(grid[0].final / grid[3].final, 0.2), 2.9, 4.9,
+    rpr_claim_within(sheet, "floor-falls", pow(grid[0].final / grid[3].final, 0.2), 2.7, 4.9,
                      "weights on a grid of kx = 1 to 6: each bit divides the floor by (4: it is "
                      "the square of the grid's distance)");
     rpr_claim_within(sheet, "floor-gone", fine, 0.97, 1.05,

@@ -306,7 +306,8 @@ void rpr_vote_law(struct rpr_sheet *sheet)
         /* 2/pi of the variance is what a sign costs where there are many voters */
         law_line[i] = 0.05 * sqrt(crowd[i]) / M_PI;
     }
-    rpr_claim_within(sheet, "vote-law", log(law.excess[3] / law.excess[1]) / log(9), 0.43, 0.525,
+    rpr_claim_within(sheet, "vote-law", (log(law.excess[3]) - log(law.excess[1])) / log(9), 0.43,
+                     0.525,
                      "signal 0.05 of the noise, 7 and 63 voters: how often the vote is right above "
                      "1/2 grows as M to the power of (1/2: as averaging does)");
     rpr_chart(sheet, &(struct rpr_axes){"vote-law", "Votes that are right, above 1/2", "workers",
