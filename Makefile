@@ -6,7 +6,7 @@ DESTDIR ?=
 all: build  ## build the library and the command build/terse
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Tests are part of the build folder, so their packages are part of the set-up.
 setup:
@@ -37,6 +37,10 @@ wheel: setup  ## build the wheel and the source distribution into build/wheel (u
 test-long: build  ## run the tests, the long ones too
 	@tools/run-tests build
 
+test-mutants: build  ## make mistakes in the library on purpose: does a test notice? About an hour
+	@tests/mutants/campaign
+	@tests/mutants/campaign --claims
+
 bench: build  ## time every codec against the memory limit, and top-k against PyTorch's
 	@build/terse bench codecs
 	@bench/peers
@@ -57,4 +61,4 @@ format:  ## rewrite the C files in the project's style
 clean:  ## remove everything that was built
 	rm -rf build
 
-.PHONY: all help setup build demo test test-torch test-torch2 wheel test-long bench install lint format clean
+.PHONY: all help setup build demo test test-torch test-torch2 wheel test-long test-mutants bench install lint format clean

@@ -135,6 +135,8 @@ static int read_request(int argc, char **argv, struct request *request)
 
 static com_json *claims_json(const struct rpr_result *result)
 {
+    static const char *const side_name[] = {
+        [RPR_AT_MOST] = "at most", [RPR_AT_LEAST] = "at least", [RPR_WITHIN] = "within"};
     com_json *list = com_json_array();
     for (size_t i = 0; i < result->claims; i++) {
         const struct rpr_claim *claim = &result->claim[i];
@@ -143,7 +145,9 @@ static com_json *claims_json(const struct rpr_result *result)
         com_json_put_text(one, "text", claim->text);
         com_json_put_real(one, "measured", claim->measured);
         com_json_put_real(one, "bound", claim->bound);
-        com_json_put_text(one, "side", claim->side == RPR_AT_MOST ? "at most" : "at least");
+        if (claim->side == RPR_WITHIN)
+            com_json_put_real(one, "upper", claim->upper);
+        com_json_put_text(one, "side", side_name[claim->side]);
         com_json_put_flag(one, "holds", claim->holds);
         if (result->seeds > 1) {
             com_json_put_real(one, "low", claim->low);

@@ -6,8 +6,7 @@
 
 #include "def.h"
 
-/* out = mean_k e_k */
-static void mean_memory(struct rpr_team *team, double *out)
+void rpr_def_mean_residual(struct rpr_team *team, double *out)
 {
     memset(out, 0, team->count * sizeof *out);
     for (uint32_t k = 0; k < team->workers; k++) {
@@ -41,7 +40,7 @@ static void look_trade(struct rpr_descent *descent, struct rpr_team *team, uint6
     double apart = 0;
     if (step % TRADE_EVERY != 0)
         return;
-    mean_memory(team, trade->mean);
+    rpr_def_mean_residual(team, trade->mean);
     for (uint32_t k = 0; k < team->workers; k++) {
         const float *const memory = rpr_team_state(team, k, "residual");
         const float *const point = terse_method_point(team->method[k]);
@@ -75,13 +74,13 @@ static void show_trade(struct rpr_sheet *sheet, const struct trade *trade)
         formula[i] = trade[i].formula;
         worst = fmax(worst, trade[i].worst);
     }
-    rpr_claim(sheet, "trade-off", worst, RPR_AT_MOST, 1e-3,
+    rpr_claim(sheet, "trade-off", worst, RPR_AT_MOST, 1e-5,
               "mean |w_k - xt|^2 = (1-lambda)^2 |mean e|^2 + lambda^2 mean |e_k - mean e|^2: "
               "relative difference, the worst step of any lambda");
-    rpr_claim(sheet, "trade-off-inside", best / fmin(measured[0], measured[LAMBDAS - 1]),
-              RPR_AT_MOST, 0.95,
-              "between the ends: the least mean |w_k - xt|^2 of lambda 0.2 .. 0.8, over the less "
-              "of those of 0 and 1");
+    rpr_claim_within(
+        sheet, "trade-off-inside", best / fmin(measured[0], measured[LAMBDAS - 1]), 0.72, 0.95,
+        "between the ends: the least mean |w_k - xt|^2 of lambda 0.2 .. 0.8, over the less "
+        "of those of 0 and 1");
     rpr_chart(sheet,
               &(struct rpr_axes){"trade-off", "How far from xt gradients are taken", "lambda",
                                  "mean |w_k - xt|^2", RPR_MARKS, LAMBDAS, lambdas, 0});
@@ -134,7 +133,7 @@ static void look_average(struct rpr_descent *descent, struct rpr_team *team, uin
     double loss[3] = {0, 0, 0};
     double over = 0;
     double under = 0;
-    mean_memory(team, average->mean);
+    rpr_def_mean_residual(team, average->mean);
     for (size_t i = 0; i < team->count; i++) {
         const double x = (double)team->weights[0][i];
         const double xt = x - average->mean[i];
@@ -158,7 +157,7 @@ static void look_average(struct rpr_descent *descent, struct rpr_team *team, uin
 static void show_average(struct rpr_sheet *sheet, const struct average *average)
 {
     const double slope = average->slope / BLOCK_SHARE;
-    rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.15,
+    rpr_claim(sheet, "moving-average", fabs(slope - 1), RPR_AT_MOST, 0.12,
               "E[x' - x] = q (xt' - x), so x is a moving average of xt: the slope over q = 1/64 is "
               "off 1 by");
     rpr_chart(sheet, &(struct rpr_axes){
@@ -204,7 +203,7 @@ static void look_follow(struct rpr_descent *descent, struct rpr_team *team, uint
     struct follow *const follow = descent->context;
     if (step % FOLLOW_EVERY != 0)
         return;
-    mean_memory(team, follow->mean);
+    rpr_def_mean_residual(team, follow->mean);
     for (size_t i = 0; i < team->count; i++)
         follow->at[step / FOLLOW_EVERY][i] = (double)team->weights[0][i] - follow->mean[i];
 }
@@ -228,9 +227,9 @@ static void show_follow(struct rpr_sheet *sheet, const struct follow *follow)
             off[arm][p] = distance(follow[arm + 1].at[p], follow[0].at[p]) / norm;
         worst = fmax(worst, off[0][p]);
     }
-    rpr_claim(sheet, "saef-follows-sgd", worst, RPR_AT_MOST, 1e-4,
-              "same noise, lambda = 1: xt follows uncompressed momentum SGD, relative distance, "
-              "the worst step");
+    rpr_claim(sheet, "saef-follows-sgd", worst, RPR_AT_MOST, 1e-5,
+              "same noise, wd 0.2, lambda = 1: xt follows uncompressed momentum SGD, relative "
+              "distance, the worst step");
     rpr_chart(sheet, &(struct rpr_axes){"follows", "Distance of xt from uncompressed SGD", "step",
                                         "relative distance", RPR_LOG_Y, FOLLOW_POINTS, NULL,
                                         FOLLOW_EVERY});
@@ -240,8 +239,9 @@ static void show_follow(struct rpr_sheet *sheet, const struct follow *follow)
 
 void rpr_def_follows(struct rpr_sheet *sheet)
 {
-    static const char *const spec[3] = {"ef:ratio=1,lr=0.001", "saef:ratio=64,lr=0.001",
-                                        "def:ratio=64,lambda=0.3,lr=0.001"};
+    static const char *const spec[3] = {"ef:ratio=1,lr=0.001,wd=0.2",
+                                        "saef:ratio=64,lr=0.001,wd=0.2",
+                                        "def:ratio=64,lambda=0.3,lr=0.001,wd=0.2"};
     struct rpr_def_toy *const toy = rpr_room(sheet, 1, sizeof *toy);
     struct follow *const follow = rpr_room(sheet, 3, sizeof *follow);
     struct rpr_descent run[3];

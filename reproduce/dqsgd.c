@@ -3,28 +3,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "descent.h"
+#include "dqsgd.h"
 
-/* F = 1/2 sum lam_i x_i^2, lam from 0.1 to 1, x0 = 1, eta 0.5, so alpha = 0.925; noise 0.05. One
- * worker and allgather: one quantization per step. */
-enum { DIM = 200, STEPS = 400 };
+/* One worker and allgather: one quantization per step. */
+enum { DIM = RPR_DQSGD_DIM, STEPS = RPR_DQSGD_STEPS };
 
-#define ETA 0.5
-#define ALPHA 0.925
-#define NOISE 0.05
-#define SMOOTHNESS 1.0
-#define OVERHEAD (40.0 / DIM) /* bits per element that are not levels: norm, number of bits */
+#define ETA RPR_DQSGD_ETA
+#define ALPHA RPR_DQSGD_ALPHA
+#define NOISE RPR_DQSGD_NOISE
+#define SMOOTHNESS RPR_DQSGD_SMOOTHNESS
+#define OVERHEAD RPR_DQSGD_OVERHEAD /* norm, number of bits */
 
-struct problem {
-    float curvature[DIM];
-    float start[DIM];
-};
-
-static void make_problem(struct problem *problem)
+void rpr_dqsgd_problem(struct rpr_dqsgd_toy *toy)
 {
     for (size_t i = 0; i < DIM; i++) {
-        problem->curvature[i] = (float)(0.1 + 0.9 * (double)i / (DIM - 1));
-        problem->start[i] = 1;
+        toy->curvature[i] = (float)(0.1 + 0.9 * (double)i / (DIM - 1));
+        toy->start[i] = 1;
     }
 }
 
@@ -38,7 +32,7 @@ static const char *const rule_name[RULES] = {"fixed", "dynamic", "rms", "meanstd
 static const char *const norm_name[NORMS] = {"2", "inf"};
 
 struct sweep {
-    struct problem problem;
+    struct rpr_dqsgd_toy problem;
     struct rpr_descent run[NOISES][NORMS][RULES][TARGETS][REPEATS];
     double error[NOISES][NORMS][RULES][TARGETS];
     double bits[NOISES][NORMS][RULES][TARGETS];
@@ -87,24 +81,21 @@ static void gather_sweep(struct sweep *all)
 
 static void claim_sweep(struct rpr_sheet *sheet, const struct sweep *all)
 {
-    double over = -INFINITY;
-    double gain = INFINITY;
-    for (size_t i = 0; i < TARGETS; i++) {
-        for (size_t norm = 0; norm < NORMS; norm++)
-            over = fmax(over, all->bits[1][norm][DYNAMIC][i] - target_of[i]);
-        gain = fmin(gain, all->error[0][0][DYNAMIC][i] / all->error[0][0][FIXED][i]);
-    }
-    rpr_claim(sheet, "bits-saved", all->error[1][0][DYNAMIC][1] / all->error[1][0][FIXED][3],
-              RPR_AT_MOST, 1.25,
-              "p = 2, noise: error of 4 dynamic bits on average over that of 6 fixed bits");
-    rpr_claim(sheet, "same-bits", all->error[1][0][FIXED][1] / all->error[1][0][DYNAMIC][1],
-              RPR_AT_LEAST, 1.4,
-              "p = 2, noise: error of 4 fixed bits over that of 4 dynamic bits on average");
-    rpr_claim(sheet, "no-noise-no-gain", gain, RPR_AT_LEAST, 1,
-              "p = 2, exact gradients, 3 to 8 bits: error of dynamic bits over that of fixed "
-              "bits, the least");
-    rpr_claim(sheet, "bits-kept", over, RPR_AT_MOST, 0.05,
-              "the requested average is kept: bits spent above it, the worst");
+    double off = 0; /* of what was asked for, the furthest */
+    for (size_t i = 1; i < TARGETS; i += 2)
+        for (size_t j = 0; j < NOISES * NORMS; j++) {
+            const double share = all->bits[j / NORMS][j % NORMS][DYNAMIC][i] / target_of[i] - 1;
+            off = fabs(share) > fabs(off) ? share : off;
+        }
+    rpr_claim_within(sheet, "bits-saved", all->error[1][0][DYNAMIC][1] / all->error[1][0][FIXED][3],
+                     0.8, 1.25,
+                     "p = 2, noise: error of 4 dynamic bits on average over that of 6 fixed bits");
+    rpr_claim_within(sheet, "same-bits", all->error[1][0][FIXED][1] / all->error[1][0][DYNAMIC][1],
+                     1.4, 2.5,
+                     "p = 2, noise: error of 4 fixed bits over that of 4 dynamic bits on average");
+    rpr_claim_within(sheet, "bits-kept", off, -0.03, 0.03,
+                     "4, 6, 8 bits asked for, p = 2 and inf, with noise and without: bits spent "
+                     "relative to that, minus 1, the one furthest from 0");
 }
 
 static void show_sweep(struct rpr_sheet *sheet, const struct sweep *all)
@@ -135,7 +126,7 @@ static void error_against_bits(struct rpr_sheet *sheet)
     struct sweep *const all = rpr_room(sheet, 1, sizeof *all);
     if (!all)
         return;
-    make_problem(&all->problem);
+    rpr_dqsgd_problem(&all->problem);
     for (size_t i = 0; i < RUNS; i++)
         plan_sweep(sheet, all, i);
     rpr_descend(sheet, &all->run[0][0][0][0][0], RUNS);
@@ -143,89 +134,6 @@ static void error_against_bits(struct rpr_sheet *sheet)
     claim_sweep(sheet, all);
     show_sweep(sheet, all);
     free(all);
-}
-
-/* ---- every step spends the same ---- */
-
-#define EPSILON 1.0
-
-struct spending {
-    double share; /* A / N */
-    double kappa; /* levels per unit of norm in the last step */
-    double most;  /* the largest error of a step over its share */
-    double least; /* the least, over steps with at least 8 levels */
-    double total; /* the error of all steps over A */
-    double bits[STEPS + 1];
-    double spent[STEPS + 1];
-};
-
-static void look_spending(struct rpr_descent *descent, struct rpr_team *team, uint64_t step)
-{
-    struct spending *const spending = descent->context;
-    const double bits = round(team->report[0].bits - OVERHEAD);
-    const double levels = exp2(bits - 1) - 1;
-    const double weight = pow(ALPHA, (double)(STEPS - step));
-    double square = 0;
-    for (size_t i = 0; i < team->count; i++)
-        square += (double)team->gradient[0][i] * (double)team->gradient[0][i];
-    const double spent =
-        SMOOTHNESS * DIM * ETA * ETA / 12 * weight * square / (levels * levels) / spending->share;
-    const double wanted = spending->kappa * sqrt(weight * square);
-    spending->most = fmax(spending->most, spent);
-    spending->least = wanted >= 8 ? fmin(spending->least, spent) : spending->least;
-    spending->total += spent / STEPS;
-    spending->bits[step - 1] = bits;
-    spending->spent[step - 1] = spent;
-}
-
-static void equal_spending(struct rpr_sheet *sheet)
-{
-    struct problem *const problem = rpr_room(sheet, 1, sizeof *problem);
-    struct spending *const spending = rpr_room(sheet, 1, sizeof *spending);
-    const double sigma = NOISE * sqrt(DIM);
-    if (!problem || !spending) {
-        free(problem);
-        free(spending);
-        return;
-    }
-    make_problem(problem);
-    const double gap = rpr_loss(problem->curvature, NULL, problem->start, DIM);
-    const double fallen = pow(ALPHA, STEPS);
-    const double allowed = EPSILON - fallen * gap -
-                           SMOOTHNESS * ETA * ETA * sigma * sigma * (1 - fallen) / (2 - 2 * ALPHA);
-    *spending = (struct spending){.share = allowed / STEPS,
-                                  .kappa = ETA * sqrt(STEPS * SMOOTHNESS * DIM / (12 * allowed)),
-                                  .least = INFINITY};
-    struct rpr_descent run = {.workers = 1,
-                              .count = DIM,
-                              .curvature = problem->curvature,
-                              .deviation = (float)NOISE,
-                              .start = problem->start,
-                              .steps = STEPS,
-                              .random = rpr_random(sheet->seed, "dqsgd/spending", 0),
-                              .seed = sheet->seed,
-                              .look = look_spending,
-                              .context = spending};
-    (void)snprintf(run.spec, sizeof run.spec,
-                   "dqsgd:bits=error,epsilon=%g,smoothness=%g,noise=%.9g,gap=%.9g,alpha=%g,norm=2,"
-                   "lr=%g,combine=allgather",
-                   EPSILON, SMOOTHNESS, sigma, gap, ALPHA, ETA);
-    rpr_descend(sheet, &run, 1);
-    rpr_claim(sheet, "spending-most", spending->most, RPR_AT_MOST, 1.001,
-              "no step spends more than its share A/N of the allowed error: the most, in shares");
-    rpr_claim(sheet, "spending-least", spending->least, RPR_AT_LEAST, 0.2,
-              "nor much less, whole bits being the reason (8 levels and more): the least, in "
-              "shares");
-    rpr_claim(sheet, "error-kept", run.final, RPR_AT_MOST, EPSILON,
-              "the requested error is kept: F at the end, epsilon = 1");
-    rpr_chart(sheet, &(struct rpr_axes){"spending", "Bits of each step, bits=error, epsilon 1",
-                                        "step", "bits", 0, STEPS, NULL, 1});
-    rpr_line(sheet, spending->bits, "bits");
-    rpr_chart(sheet, &(struct rpr_axes){"shares", "Error spent by each step, bits=error", "step",
-                                        "shares of A/N", 0, STEPS, NULL, 1});
-    rpr_line(sheet, spending->spent, "spent");
-    free(problem);
-    free(spending);
 }
 
 /* ---- how tight the bound is where L = mu ---- */
@@ -299,7 +207,7 @@ static void show_tight(struct rpr_sheet *sheet, const struct tight *all)
         }
         worst = fmax(worst, fabs(measured[i] / bound[i] - 1));
     }
-    rpr_claim(sheet, "bound-tight", worst, RPR_AT_MOST, 0.1,
+    rpr_claim(sheet, "bound-tight", worst, RPR_AT_MOST, 0.05,
               "L = mu, p = 2, 4 to 7 bits: the mean error of %d repeats is off the bound by, "
               "relative, the worst",
               TIGHT_REPEATS);
@@ -326,7 +234,9 @@ static void tightness(struct rpr_sheet *sheet)
     free(all);
 }
 
-static rpr_experiment *const experiments[] = {error_against_bits, equal_spending, tightness, NULL};
+static rpr_experiment *const experiments[] = {
+    error_against_bits, rpr_dqsgd_hindsight, rpr_dqsgd_rules, rpr_dqsgd_spending,
+    tightness,          rpr_dqsgd_rounding,  rpr_dqsgd_kept,  NULL};
 
 const struct rpr_plan rpr_dqsgd = {
     .paper = "dqsgd",

@@ -37,9 +37,13 @@ static void say_claim(struct com_text *out, const struct rpr_claim *claim, unsig
     if (seeds > 1)
         com_text_format(out, "<br>%s .. %s", com_show_number(claim->low).text,
                         com_show_number(claim->high).text);
-    com_text_format(out, "</td><td class=\"number\">%s %s</td></tr>\n",
-                    claim->side == RPR_AT_MOST ? "&le;" : "&ge;",
+    static const char *const sides[] = {
+        [RPR_AT_MOST] = "&le; ", [RPR_AT_LEAST] = "&ge; ", [RPR_WITHIN] = ""};
+    com_text_format(out, "</td><td class=\"number\">%s%s", sides[claim->side],
                     com_show_number(claim->bound).text);
+    if (claim->side == RPR_WITHIN)
+        com_text_format(out, " .. %s", com_show_number(claim->upper).text);
+    com_text_format(out, "</td></tr>\n");
 }
 
 static void say_paper(struct com_text *out, const struct rpr_result *result)

@@ -153,12 +153,15 @@ static void print_claim(struct com_text *out, const struct rpr_claim *claim, uns
 {
     const char *const mark =
         terminal->unicode ? (claim->holds ? "\u2713" : "\u2717") : (claim->holds ? "ok" : "NO");
-    const char *const side = terminal->unicode ? (claim->side == RPR_AT_MOST ? "\u2264" : "\u2265")
-                                               : (claim->side == RPR_AT_MOST ? "<=" : ">=");
+    static const char *const sides[2][3] = {
+        [0] = {[RPR_AT_MOST] = "<=", [RPR_AT_LEAST] = ">=", [RPR_WITHIN] = "in"},
+        [1] = {[RPR_AT_MOST] = "\u2264", [RPR_AT_LEAST] = "\u2265", [RPR_WITHIN] = "in"}};
     com_text_format(out, "  %s%s%s %s%s%s: %s %s %s", claim->holds ? terminal->good : terminal->bad,
                     mark, terminal->plain, terminal->bold, claim->id, terminal->plain,
-                    com_show_number(claim->measured).text, side,
-                    com_show_number(claim->bound).text);
+                    com_show_number(claim->measured).text,
+                    sides[terminal->unicode != 0][claim->side], com_show_number(claim->bound).text);
+    if (claim->side == RPR_WITHIN)
+        com_text_format(out, " .. %s", com_show_number(claim->upper).text);
     if (seeds > 1)
         com_text_format(out, "  (%s .. %s over %u seeds, deviation %s)",
                         com_show_number(claim->low).text, com_show_number(claim->high).text, seeds,

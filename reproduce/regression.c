@@ -100,3 +100,31 @@ double rpr_regression_distance(const struct rpr_regression *problem, const float
     }
     return log10(sum);
 }
+
+/* The mean of the workers' matrices is summed once; the right side is that matrix times x*. */
+void rpr_regression_descend(const struct rpr_regression *problem, double lr, size_t steps,
+                            size_t every, double *out)
+{
+    static _Thread_local double h[DIM][DIM];
+    double off[DIM];
+    memset(h, 0, sizeof h);
+    for (size_t k = 0; k < WORKERS; k++)
+        for (size_t i = 0; i < DIM; i++)
+            for (size_t j = 0; j < DIM; j++)
+                h[i][j] += (double)problem->h[k][i][j] / WORKERS;
+    for (size_t i = 0; i < DIM; i++)
+        off[i] = (double)problem->start[i] - problem->optimum[i];
+    for (size_t step = 0; step <= steps; step++) {
+        double next[DIM];
+        double sum = 0;
+        for (size_t i = 0; i < DIM; i++) {
+            next[i] = off[i];
+            sum += off[i] * off[i];
+            for (size_t j = 0; j < DIM; j++)
+                next[i] -= lr * h[i][j] * off[j];
+        }
+        if (step % every == 0)
+            out[step / every] = log10(sum);
+        memcpy(off, next, sizeof off);
+    }
+}

@@ -20,6 +20,11 @@ void rpr_regression_draw(struct rpr_regression *out, struct rpr_random *random, 
 void rpr_regression_gradient(const struct rpr_regression *problem, uint32_t worker, const float *x,
                              float *out);
 
+/* Gradient descent with all workers' gradients, in doubles: log10 |x - optimum|^2 at every
+ * `every`-th step, from 0. */
+void rpr_regression_descend(const struct rpr_regression *problem, double lr, size_t steps,
+                            size_t every, double *out);
+
 /* log10 |x - optimum|^2 */
 double rpr_regression_distance(const struct rpr_regression *problem, const float *x);
 

@@ -14,6 +14,7 @@
 enum rpr_side {
     RPR_AT_MOST,  /* holds if measured <= bound */
     RPR_AT_LEAST, /* holds if measured >= bound */
+    RPR_WITHIN,   /* holds if bound <= measured <= upper */
 };
 
 /* A statement of the paper about a number. Over several seeds `measured` is the mean, and it holds
@@ -23,6 +24,7 @@ struct rpr_claim {
     char text[240];
     double measured;
     double bound;
+    double upper; /* of RPR_WITHIN */
     enum rpr_side side;
     int holds;
     double low; /* the lowest over the seeds */

@@ -32,8 +32,20 @@ static void *append(struct rpr_sheet *sheet, void *list, size_t count, size_t si
     return longer;
 }
 
-void rpr_claim(struct rpr_sheet *sheet, const char *id, double measured, enum rpr_side side,
-               double bound, const char *text, ...)
+/* A comparison with NaN is false: what could not be measured does not hold. */
+static int holds(const struct rpr_claim *claim)
+{
+    switch (claim->side) {
+    case RPR_AT_MOST: return claim->measured <= claim->bound;
+    case RPR_AT_LEAST: return claim->measured >= claim->bound;
+    case RPR_WITHIN: return claim->measured >= claim->bound && claim->measured <= claim->upper;
+    }
+    return 0;
+}
+
+RPR_FORMAT(3, 0)
+static void add_claim(struct rpr_sheet *sheet, struct rpr_claim claim, const char *text,
+                      va_list values)
 {
     struct rpr_result *const result = sheet->result;
     if (sheet->status != TERSE_OK)
@@ -43,16 +55,33 @@ void rpr_claim(struct rpr_sheet *sheet, const char *id, double measured, enum rp
     if (!list)
         return;
     result->claim = list;
-    struct rpr_claim *const claim = &list[result->claims++];
-    *claim = (struct rpr_claim){.measured = measured, .bound = bound, .side = side};
-    (void)snprintf(claim->id, sizeof claim->id, "%s", id);
+    (void)vsnprintf(claim.text, sizeof claim.text, text, values);
+    claim.holds = holds(&claim);
+    claim.low = claim.high = claim.measured;
+    list[result->claims++] = claim;
+}
+
+void rpr_claim(struct rpr_sheet *sheet, const char *id, double measured, enum rpr_side side,
+               double bound, const char *text, ...)
+{
+    struct rpr_claim claim = {.measured = measured, .bound = bound, .side = side};
     va_list values;
+    (void)snprintf(claim.id, sizeof claim.id, "%s", id);
     va_start(values, text);
-    (void)vsnprintf(claim->text, sizeof claim->text, text, values);
+    add_claim(sheet, claim, text, values);
     va_end(values);
-    /* A comparison with NaN is false: what could not be measured does not hold. */
-    claim->holds = side == RPR_AT_MOST ? measured <= bound : measured >= bound;
-    claim->low = claim->high = measured;
+}
+
+void rpr_claim_within(struct rpr_sheet *sheet, const char *id, double measured, double low,
+                      double high, const char *text, ...)
+{
+    struct rpr_claim claim = {
+        .measured = measured, .bound = low, .upper = high, .side = RPR_WITHIN};
+    va_list values;
+    (void)snprintf(claim.id, sizeof claim.id, "%s", id);
+    va_start(values, text);
+    add_claim(sheet, claim, text, values);
+    va_end(values);
 }
 
 void rpr_chart(struct rpr_sheet *sheet, const struct rpr_axes *axes)

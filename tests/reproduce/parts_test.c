@@ -79,9 +79,15 @@ static void claims_are_computed(void **state)
     rpr_claim(&sheet, "least", 0.999, RPR_AT_LEAST, 1.0, "-");
     rpr_claim(&sheet, "nothing", (double)NAN, RPR_AT_LEAST, 1.0, "-");
     rpr_claim(&sheet, "nothing", (double)NAN, RPR_AT_MOST, 1.0, "-");
-    static const int expected[] = {1, 0, 1, 0, 0, 0};
-    assert_int_equal(sheet.result->claims, 6);
-    for (size_t i = 0; i < 6; i++)
+    rpr_claim_within(&sheet, "between", 1.0, 1.0, 2.0, "-");
+    rpr_claim_within(&sheet, "between", 2.0, 1.0, 2.0, "-");
+    rpr_claim_within(&sheet, "between", 0.999, 1.0, 2.0, "-");
+    rpr_claim_within(&sheet, "between", 2.001, 1.0, 2.0, "-");
+    rpr_claim_within(&sheet, "between", (double)NAN, 1.0, 2.0, "-");
+    static const int expected[] = {1, 0, 1, 0, 0, 0, 1, 1, 0, 0, 0};
+    enum { CLAIMS = sizeof expected / sizeof expected[0] };
+    assert_int_equal(sheet.result->claims, CLAIMS);
+    for (size_t i = 0; i < CLAIMS; i++)
         assert_int_equal(sheet.result->claim[i].holds, expected[i]);
     assert_string_equal(sheet.result->claim[0].text, "7");
     rpr_free(sheet.result);
@@ -128,6 +134,7 @@ static void odd_charts_are_drawn(void **state)
     for (size_t i = 0; i < MANY; i++)
         value[i] = i % 7 == 0 ? 0 : i % 11 == 0 ? NAN : exp(20 * rpr_normal(&random));
     rpr_claim(&sheet, "c<", 1, RPR_AT_MOST, 2, "a < b & \"c\"");
+    rpr_claim_within(&sheet, "d", 1, 0.5, 2, "-");
     for (unsigned flags = 0; flags < 8; flags++) {
         const size_t counts[] = {1, 2, 64, MANY};
         for (size_t i = 0; i < 4; i++) {
