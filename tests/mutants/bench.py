@@ -170,16 +170,22 @@ class Tree(Bench):
         return self.call(["ctest", "--test-dir", self.out, "-R", "^" + re.escape(name) + "$",
                           "--timeout", str(MOST_SECONDS)], seconds=2 * MOST_SECONDS)
 
-    def baseline(self):
-        """Builds and runs every test once without a mutant; the names of those that fail."""
+    def baseline(self, store, digest):
+        """Builds and runs every test once without a mutant; the names of those that fail. What was
+        run for the same sources is not run again."""
         if not self.build(list(self.programs)):
             raise RuntimeError("the tree does not build in " + self.folder)
         failed = []
         for name in self.programs:
-            start = time.monotonic()
-            if not self.run(name):
-                failed.append(name)
-            self.seconds[name] = time.monotonic() - start
+            key = "baseline %s %s" % (digest, name)
+            if not store.get(key):
+                start = time.monotonic()
+                passed = self.run(name)
+                if not passed:
+                    failed.append(name)
+                    continue
+                store.put(key, round(time.monotonic() - start, 2) + 0.01)
+            self.seconds[name] = store.get(key)
         return failed
 
     # ---- which lines run ----
