@@ -228,9 +228,6 @@ static void claim_regressions(struct rpr_sheet *sheet, const struct regressions 
     rpr_claim_within(sheet, "keep-0.8",
                      mean_at(all, 1, TOPK_KEEP + 2, last) - mean_at(all, 1, PREV_KEEP + 2, last), 1,
                      8, "keep 0.8: Top-k above RegTop-k (prev)");
-    rpr_claim_within(sheet, "keep-0.1",
-                     mean_at(all, 1, TOPK_KEEP, last) - mean_at(all, 1, PREV_KEEP, last), -0.25,
-                     0.25, "keep 0.1, where nothing is gained: Top-k above RegTop-k (prev)");
 }
 
 static void show_keeps(struct rpr_sheet *sheet, const struct regressions *all)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -19,7 +20,8 @@ NEAR = [("src/method", r"method/"), ("src/codec", r"codec/|golden/|conform|metho
         ("src/direction", r"method/(reference|def|qadam|conform)"),
         ("src/feedback", r"method/(regtopk|conform|resume)"), ("src/point", r"method/def"),
         ("src/wire", r"wire/|golden/|exchange"), ("train/", r"train/|cli/train_resume")]
-MOST_SECONDS = 240
+SKIPPED = 77    # the exit code of a test that cannot run here
+LONGEST = 1800  # seconds of a test without a mutant; with one it may take ten times its own
 
 
 def sha(data):
@@ -80,6 +82,7 @@ class Tree(Bench):
         self.out = os.path.join(folder, "build")
         self.seconds = {}
         self.objects = {}
+        self.programs = {}
 
     def files(self):
         done = subprocess.run(["git", "-C", self.root, "ls-files", "-co", "--exclude-standard"],
@@ -119,31 +122,42 @@ class Tree(Bench):
                 self.objects.setdefault(path, output)
 
     def list_programs(self):
-        """{test: what ninja builds for it}. ctest names no command that is not built yet, so they
-        are read where it reads them."""
+        """{test: (what ninja builds for it, its command, its environment)}. ctest names no command
+        that is not built yet, so they are read where it reads them; and it would stop a test after
+        a time that a busy machine may need."""
         listed = json.loads(subprocess.run(
             ["ctest", "--test-dir", self.out, "--show-only=json-v1"], stdout=subprocess.PIPE,
             check=True).stdout)["tests"]
-        labels = {test["name"]: [value for prop in test.get("properties", [])
-                                 if prop["name"] == "LABELS" for value in prop["value"]]
-                  for test in listed}
+        properties = {test["name"]: {prop["name"]: prop["value"]
+                                     for prop in test.get("properties", [])} for test in listed}
         programs = {}
         for where, _, names in os.walk(os.path.join(self.out, "tests")):
-            if "CTestTestfile.cmake" in names:
-                text = mutants.read(where, "CTestTestfile.cmake")
-                for name, command in re.findall(r"add_test\(\[=\[(.+?)\]=\] (.*)\)", text):
-                    if TESTS.match(name) and "long" not in labels.get(name, ["long"]):
-                        found = re.search(r'"%s/(tests/[^"]+)"' % re.escape(self.out), command)
-                        programs[name] = found.group(1) if found else "terse"
+            if "CTestTestfile.cmake" not in names:
+                continue
+            text = mutants.read(where, "CTestTestfile.cmake")
+            for name, words in re.findall(r"add_test\(\[=\[(.+?)\]=\] (.*)\)", text):
+                about = properties.get(name, {})
+                if TESTS.match(name) and "long" not in about.get("LABELS", []):
+                    command = re.findall(r'"([^"]*)"', words)
+                    made = [word for word in command if word.startswith(self.out + "/tests/")]
+                    target = os.path.relpath(made[0], self.out) if made else "terse"
+                    environment = dict(one.split("=", 1) for one in about.get("ENVIRONMENT", []))
+                    programs[name] = (target, command, environment, where)
         return programs
 
-    def call(self, command, check=False, seconds=1800):
-        env = dict(os.environ, CCACHE_BASEDIR=self.folder, CCACHE_NOHASHDIR="1")
-        try:
-            return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                  check=check, env=env, timeout=seconds).returncode == 0
-        except subprocess.TimeoutExpired:
-            return False
+    def call(self, command, check=False, seconds=LONGEST, env=None, cwd=None, fine=(0,)):
+        """Whether the command ends well. What it started ends with it."""
+        env = dict(os.environ, CCACHE_BASEDIR=self.folder, CCACHE_NOHASHDIR="1", **(env or {}))
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env=env, cwd=cwd, start_new_session=True) as process:
+            try:
+                code = process.wait(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                code = -1
+        if check and code not in fine:
+            raise RuntimeError("failed: " + " ".join(command))
+        return code in fine
 
     def ninja(self, targets):
         return self.call(["ninja", "-C", self.out, "-j", "2", *sorted(set(targets))])
@@ -156,7 +170,7 @@ class Tree(Bench):
             return sha(file.read())
 
     def build(self, names):
-        return self.ninja([self.programs[name] for name in names])
+        return self.ninja([self.programs[name][0] for name in names])
 
     def tests(self, path):
         near = [pattern for folder, pattern in NEAR if path.startswith(folder)]
@@ -167,26 +181,34 @@ class Tree(Bench):
         return [sorted(first, key=by_time), sorted(rest, key=by_time)]
 
     def run(self, name):
-        return self.call(["ctest", "--test-dir", self.out, "-R", "^" + re.escape(name) + "$",
-                          "--timeout", str(MOST_SECONDS)], seconds=2 * MOST_SECONDS)
+        _, command, environment, where = self.programs[name]
+        own = self.seconds.get(name)
+        return self.call(command, seconds=max(60, 10 * own) if own else LONGEST, env=environment,
+                         cwd=where, fine=(0, SKIPPED))
 
-    def baseline(self):
-        """Builds and runs every test once without a mutant; the names of those that fail."""
+    def baseline(self, store, digest):
+        """Builds and runs every test once without a mutant; the names of those that fail. What was
+        run for the same sources is not run again."""
         if not self.build(list(self.programs)):
             raise RuntimeError("the tree does not build in " + self.folder)
         failed = []
         for name in self.programs:
-            start = time.monotonic()
-            if not self.run(name):
-                failed.append(name)
-            self.seconds[name] = time.monotonic() - start
+            key = "baseline %s %s" % (digest, name)
+            if not store.get(key):
+                start = time.monotonic()
+                passed = self.run(name)
+                if not passed:
+                    failed.append(name)
+                    continue
+                store.put(key, round(time.monotonic() - start, 2) + 0.01)
+            self.seconds[name] = store.get(key)
         return failed
 
     # ---- which lines run ----
 
     def executed(self, folders):
         """{path: lines that the tests execute}, from gcov. The copy has --coverage."""
-        self.ninja(self.programs.values())
+        self.build(list(self.programs))
         for name in sorted(self.programs):
             self.run(name)
         counts = [os.path.join(where, name) for where, _, names in os.walk(self.out)
