@@ -324,8 +324,8 @@ static void a_nonfinite_gradient_skips_the_step(void **unused)
 }
 
 /* A value outside the range of the codec, or a sum that overflows, is found late: the step is
- * skipped and leaves no trace, bit for bit, and later steps work. (Adam skips such a gradient before
- * it is sent, see qadam_test.c.) */
+ * skipped and leaves no trace, bit for bit, and later steps work. (Adam skips such a gradient
+ * before it is sent, see qadam_test.c.) */
 static void an_overflow_skips_the_step(void **unused)
 {
     static const struct {
