@@ -162,9 +162,8 @@ static void differences_are_described(void **state)
 {
     const struct values old = {"red", 0, 8, 5, 0};
     const struct values now = {"blue", 1, 4, 6, 0};
-    static const char *const expected[RATE] = {"has name 'red', not 'blue'",
-                                               "is without loud", "has batch 8, not 4",
-                                               "has steps 5, not 6"};
+    static const char *const expected[RATE] = {"has name 'red', not 'blue'", "is without loud",
+                                               "has batch 8, not 4", "has steps 5, not 6"};
     char text[200];
     com_json *const json = com_json_object();
     com_json *const empty = com_json_object();
