@@ -315,7 +315,7 @@ static int show_average(void)
            "fixed", "hindsight");
     for (size_t noisy = 0; noisy < 2; noisy++)
         for (size_t norm = 0; norm < NORMS; norm++)
-            for (double bits = 4; bits <= 8; bits += 2) {
+            for (int bits = 4; bits <= 8; bits += 2) {
                 problem.deviation = noisy ? NOISE : 0;
                 kept &= measure_average(&problem, norms[norm], bits);
             }

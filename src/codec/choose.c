@@ -76,7 +76,8 @@ static struct sizes sizes_of(size_t count, size_t k, unsigned threads)
 {
     const size_t tiles = (count + TILE - 1) / TILE;
     const size_t most = threads < MAX_LISTS ? threads : MAX_LISTS;
-    const size_t lists = tiles < most ? tiles : most;
+    const size_t useful = tiles < most ? tiles : most;
+    const size_t lists = useful > 0 ? useful : 1;
     const size_t share = (tiles + lists - 1) / lists * TILE;
     const size_t wanted = 4 * k > MIN_CAPACITY ? 4 * k : MIN_CAPACITY;
     return (struct sizes){lists, share,

@@ -29,7 +29,7 @@ static terse_status allocate(terse_codec *codec)
         return TERSE_NO_MEMORY;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
         const struct tsi_piece *const piece = &codec->piece[i];
-        const struct terse_codec_ops *const ops = tsi_codec_ops(codec, codec->ops->passes - 1, i);
+        const struct terse_codec_ops *const ops = tsi_codec_ops(codec, codec->passes - 1, i);
         if (!ops)
             continue;
         const size_t needed =
@@ -117,6 +117,7 @@ static terse_status create(const struct terse_codec_ops *ops, const double *opti
     if (!codec)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     codec->ops = ops;
+    codec->passes = ops->passes;
     codec->threads = threads;
     memcpy(codec->option, option, ops->option_count * sizeof *option);
     tsi_spec_write(ops->name, ops->options, ops->option_count, option, codec->spec,

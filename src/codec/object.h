@@ -13,6 +13,7 @@ struct tsi_prescanned {
 
 struct terse_codec {
     const struct terse_codec_ops *ops;
+    uint32_t passes; /* of ops */
     terse_layout *layout;
     struct tsi_piece *piece; /* in the order of their sections in a payload */
     uint32_t piece_count;

@@ -10,7 +10,7 @@ const struct terse_codec_ops *tsi_codec_ops(const terse_codec *codec, uint32_t p
                                             uint32_t number)
 {
     const struct tsi_piece *const piece = &codec->piece[number];
-    if (piece->count == 0 || (piece->plain && pass + 1 < codec->ops->passes))
+    if (piece->count == 0 || (piece->plain && pass + 1 < codec->passes))
         return NULL;
     return piece->plain ? &tsi_codec_plain : codec->ops;
 }
@@ -54,8 +54,8 @@ static terse_status check(const terse_codec *codec, uint32_t pass, const terse_r
 {
     if (!key)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "key is NULL");
-    if (pass >= codec->ops->passes)
-        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "pass %u of %u", pass, codec->ops->passes);
+    if (pass >= codec->passes)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "pass %u of %u", pass, codec->passes);
     if (!floats && terse_layout_count(codec->layout) > 0)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the float buffer is NULL");
     if (!payload && tsi_codec_bound(codec, pass, pieces) > 0)

@@ -112,7 +112,9 @@ static terse_status merge_piece(const struct tsi_merge *merge, const terse_rng_k
     const struct tsi_call call = tsi_codec_call(merge->codec, key, 0, piece);
     int bad = 0;
     terse_status status = TERSE_OK;
-    for (uint32_t r = 0; r < merge->workers && status == TERSE_OK && call.ops; r++) {
+    if (!call.ops) /* it is empty and has no section */
+        return TERSE_OK;
+    for (uint32_t r = 0; r < merge->workers && status == TERSE_OK; r++) {
         struct decoding *const decoding = &scratch->decoding[r];
         const struct tsi_source *const source = &merge->source[r];
         size_t used = 0;

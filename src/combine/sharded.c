@@ -194,9 +194,12 @@ static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count
         const uint64_t element = reduction->offset + at;
         float tile[TSI_TILE];
         float *const sum = in_tile ? tile : in->dense + element;
-        for (uint32_t r = 0; reduction->section && r < in->workers; r++)
-            if (tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
+        uint32_t r = 0;
+        do /* the first of at least one worker overwrites the sum */
+            if (reduction->section &&
+                tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
                 atomic_store(&reduction->bad_code, 1);
+        while (++r < in->workers);
         if (!update(&in->owner, sum, element, here, (float)in->workers))
             atomic_store(&reduction->not_finite, 1);
     }

@@ -483,7 +483,7 @@ terse_status terse_method_step_tensors(terse_method *method, const float *const 
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     for (uint32_t t = 0; t < tensors; t++) {
         const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
-        if (tensor.count > 0)
+        if (gradient[t]) /* NULL: it has no elements */
             memcpy(buffers->flat + tensor.offset, gradient[t], tensor.count * sizeof(float));
     }
     const float *const flat = buffers->flat;

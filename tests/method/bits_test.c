@@ -299,7 +299,8 @@ static double written_bits(const struct written *plan)
     const double budget = plan->target * (double)plan->all - plan->spent;
     fit_line(plan, &level, &slope);
     const double rise = fmin(fmax(slope, plan->promised), 0) - plan->promised;
-    for (double bits = 2; bits < 16; bits++) {
+    for (int whole = 2; whole < 16; whole++) {
+        const double bits = whole;
         const double s = pow(2, bits - 1) - 1; /* more levels than these take another bit */
         double sum = bits + 1;
         for (int i = 0; i < 16; i++) {
