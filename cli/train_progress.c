@@ -139,8 +139,10 @@ static void draw_evaluation(struct progress *progress, const com_json *line)
     if (progress->request->quiet)
         return;
     clear_line(progress);
-    (void)fprintf(stderr, "%sstep %.0f  epoch %.0f  test loss %.4f", progress->title,
-                  number(line, "step"), number(line, "epoch"), number(line, "loss"));
+    (void)fprintf(stderr, "%sstep %.0f  epoch %.0f  %s loss %.4f", progress->title,
+                  number(line, "step"), number(line, "epoch"),
+                  progress->request->settings.validation > 0 ? "validation" : "test",
+                  number(line, "loss"));
     if (classifies)
         (void)fprintf(stderr, "  accuracy %.2f %%", 100 * accuracy);
     (void)fprintf(stderr, "  %.1f s\n", number(line, "seconds"));

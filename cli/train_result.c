@@ -57,10 +57,11 @@ int train_result_print(const struct train_request *request, const struct trn_res
     }
     table_cell(table, "steps");
     table_cell(table, "%s", com_show_count(result->steps).text);
-    table_cell(table, "test loss");
+    const char *const judged = request->settings.validation > 0 ? "validation" : "test";
+    table_cell(table, "%s loss", judged);
     table_cell(table, "%.4f", result->loss);
     if (result->classifies) {
-        table_cell(table, "test accuracy");
+        table_cell(table, "%s accuracy", judged);
         table_cell(table, "%.2f %%", 100 * result->accuracy);
     }
     table_cell(table, "bytes per worker per step");

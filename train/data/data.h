@@ -48,6 +48,11 @@ struct trn_about {
 TERSE_CHECK terse_status trn_data_open(const char *name, uint64_t seed, struct trn_data **out,
                                        terse_fault *fault);
 void trn_data_close(struct trn_data *data); /* NULL is fine */
+
+/* Takes this share of the training examples, the same ones with every seed, out of training and
+ * puts them in place of the test set: TRN_TEST is then what was held out, and the test set is not
+ * there. Pixels stay normalised by all training images. On failure the data are as before. */
+TERSE_CHECK terse_status trn_data_hold_out(struct trn_data *data, double share, terse_fault *fault);
 const struct trn_about *trn_data_about(const struct trn_data *data);
 /* A hash of all examples, labels and targets, in their order. */
 uint64_t trn_data_hash(const struct trn_data *data);

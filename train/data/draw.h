@@ -13,6 +13,7 @@ enum trn_purpose {
     TRN_DRAW_EXAMPLE,   /* a: split, b: example */
     TRN_DRAW_LAW,       /* the law of generated data */
     TRN_DRAW_ATTACK,    /* a: 0 for all steps, or 1 + step, b: rank */
+    TRN_DRAW_HELD_OUT,  /* which examples are held out, the same with every seed */
 };
 
 struct trn_stream {

@@ -210,6 +210,8 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
                                           "fewer, or start processes with mpirun",
                         workers, most);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
+    if (status == TERSE_OK && settings->validation > 0)
+        status = trn_data_hold_out(run.data, settings->validation, fault);
     run.order = (struct trn_order_options){
         .seed = settings->seed, .workers = workers, .batch = settings->batch, .drop_short = 1};
     if (status == TERSE_OK)

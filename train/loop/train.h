@@ -35,6 +35,7 @@ struct trn_settings {
     uint64_t checkpoint_every; /* steps; 0: only at the end */
     uint64_t evaluate_every;   /* steps; 0: after every epoch, or ten times */
     double target;             /* stop at this test accuracy; 0: never */
+    double validation;         /* share of training examples to evaluate on; 0: the test set */
     int augment;               /* crop and flip images */
     double timeout;            /* seconds to wait for a worker */
     terse_group *group;        /* NULL: `workers` threads */
@@ -54,8 +55,8 @@ struct trn_result {
     uint64_t epochs;
     uint64_t parameters;
     uint32_t workers;
-    double loss;     /* on the test set */
-    double accuracy; /* on the test set; 0 where targets are numbers */
+    double loss;     /* on the test set, or on what was held out */
+    double accuracy; /* likewise; 0 where targets are numbers */
     int classifies;
     double train_loss;    /* mean over the workers in the last step */
     uint64_t bytes_sent;  /* by this worker, in steps */

@@ -23,6 +23,7 @@ static struct trn_settings some(int which)
                                  .batch = n,
                                  .accumulate = n,
                                  .batches = n,
+                                 .validation = 0.01 * n,
                                  .epochs = n,
                                  .steps = n,
                                  .seed = n,

@@ -103,6 +103,7 @@ static void agree_but_one(struct rank *ranks, const struct com_option *row, uint
                                        .batch = 8,
                                        .accumulate = 2,
                                        .batches = 3,
+                                       .validation = 0.25,
                                        .epochs = 4,
                                        .steps = 5,
                                        .seed = 6,
