@@ -58,5 +58,5 @@ PLANS = {
     "qadam": Plan("QAdam beside Adam: Fashion-MNIST, CNN, 4 workers", "fashion",
                   FASHION + " --workers 4", "--epochs 1", "--epochs 3", qadam()),
     "adversaries": Plan("three adversaries of seven workers: Fashion-MNIST, CNN", "fashion",
-                        FASHION + " --workers 7", "--epochs 1", "--epochs 2", adversaries()),
+                        FASHION + " --workers 7", "--epochs 1", "--epochs 1", adversaries()),
 }
