@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 class Row:
     """A line of a table: a method with its rate tuned, or with the rate of another row."""
     name: str
-    spec: str                 # without lr and schedule
+    spec: str                 # without lr
     start: float = 0.0        # first rate of the grid; 0: the rate of the row `like`
     like: str = ""
     options: tuple = ()       # beside the plan's, in the last trainings alone
@@ -24,31 +24,37 @@ class Plan:
     seeds: int = 3
 
 
+def spec(method, *options):
+    """All rates follow half a cosine down to 0."""
+    return method + ":" + ",".join(("schedule=cosine",) + options)
+
+
 def qadam():
     rows = [
-        Row("Adam", "adam", 0.001),
-        Row("AMSGrad", "adam:amsgrad=yes", 0.001),
-        Row("QAdam", "qadam:kg=2,kx=8", 0.001),
-        Row("QAdam, no feedback", "qadam:kg=2,kx=8,feedback=none", 0.001),
-        Row("gradients alone", "qadam:kg=2,kx=0", like="QAdam"),
-        Row("weights alone", "qadam:kg=off,kx=8", like="QAdam"),
+        Row("Adam", spec("adam"), 0.001),
+        Row("AMSGrad", spec("adam", "amsgrad=yes"), 0.001),
+        Row("QAdam", spec("qadam", "kg=2", "kx=8"), 0.001),
+        Row("QAdam, no feedback", spec("qadam", "kg=2", "kx=8", "feedback=none"), 0.001),
+        Row("gradients alone", spec("qadam", "kg=2", "kx=0"), like="QAdam"),
+        Row("weights alone", spec("qadam", "kg=off", "kx=8"), like="QAdam"),
     ]
     for kg in (0, 1, 3):
-        for feedback in ("", ",feedback=none"):
+        for feedback in ((), ("feedback=none",)):
             rows.append(Row("kg=%d%s" % (kg, ", no feedback" if feedback else ""),
-                            "qadam:kg=%d,kx=8%s" % (kg, feedback), like="QAdam"))
-    rows += [Row("kx=%d" % kx, "qadam:kg=2,kx=%d" % kx, like="QAdam") for kx in (4, 5, 6, 7, 10)]
+                            spec("qadam", "kg=%d" % kg, "kx=8", *feedback), like="QAdam"))
+    rows += [Row("kx=%d" % kx, spec("qadam", "kg=2", "kx=%d" % kx), like="QAdam")
+             for kx in (4, 5, 6, 7, 10)]
     return rows
 
 
 def adversaries():
     """Three of seven attack; every method keeps the rate that is best without them."""
     rows = []
-    for name, spec, start in (("vote", "signum", 0.0005), ("median", "median", 0.04),
-                              ("mean", "dense", 0.04)):
-        rows.append(Row(name, spec, start))
+    for name, method, start in (("vote", "signum", 0.0005), ("median", "median", 0.04),
+                                ("mean", "dense", 0.04)):
+        rows.append(Row(name, spec(method), start))
         for attack in ("invert", "invert*10", "random", "random*10"):
-            rows.append(Row("%s, %s" % (name, attack), spec, like=name,
+            rows.append(Row("%s, %s" % (name, attack), spec(method), like=name,
                             options=("--adversaries", "3:" + attack)))
     return rows
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/file.h"
 #include "message.h"
@@ -27,14 +28,6 @@ static void name_folder(const struct train_request *request, struct member *memb
                    (unsigned long long)member->seed);
 }
 
-static size_t count_methods(const char *list)
-{
-    size_t count = 1;
-    for (; *list; list++)
-        count += *list == ';';
-    return count;
-}
-
 static int check_method(const struct train_request *request, const char *method)
 {
     struct train_request copy = *request;
@@ -44,35 +37,22 @@ static int check_method(const struct train_request *request, const char *method)
     return status == TERSE_OK ? CLI_OK : msg_status(method, status, &fault);
 }
 
-int members_make(const struct train_request *request, struct member **out, size_t *methods)
+int members_make(const struct train_request *request, const struct sweep_spec *specs, size_t count,
+                 uint64_t seeds, struct member **out)
 {
-    const size_t count = count_methods(request->methods);
-    struct member *const members = calloc(count * request->seeds, sizeof *members);
-    const char *at = request->methods;
+    struct member *const members = calloc(count * seeds, sizeof *members);
+    int code = CLI_OK;
     *out = members;
-    *methods = count;
     if (!members)
         return msg_error(CLI_MACHINE, "out of memory");
-    for (size_t i = 0; i < count; i++) {
-        at += strspn(at, " ");
-        size_t len = strcspn(at, ";");
-        const char *const next = at + len + (at[len] == ';');
-        while (len > 0 && at[len - 1] == ' ')
-            len--;
-        if (len == 0 || len >= sizeof members->method)
-            return msg_usage("compare", "--methods: an entry is empty or too long");
-        for (uint64_t s = 0; s < request->seeds; s++) {
-            struct member *const member = &members[i * request->seeds + s];
-            (void)snprintf(member->method, sizeof member->method, "%.*s", (int)len, at);
-            member->seed = request->settings.seed + s;
-            name_folder(request, member);
-        }
-        const int code = check_method(request, members[i * request->seeds].method);
-        if (code != CLI_OK)
-            return code;
-        at = next;
+    for (size_t i = 0; i < count * seeds; i++) {
+        (void)snprintf(members[i].method, sizeof members->method, "%s", specs[i / seeds].spec);
+        members[i].seed = request->settings.seed + i % seeds;
+        name_folder(request, &members[i]);
     }
-    return CLI_OK;
+    for (size_t i = 0; i < count && code == CLI_OK; i++)
+        code = check_method(request, specs[i].spec);
+    return code;
 }
 
 /* ---- results ---- */
@@ -167,24 +147,37 @@ static enum next decide(const struct train_request *request, struct member *memb
     return NEXT_TRAIN;
 }
 
+/* "7 of 36, about 12 min left, seed 2, signum: " */
+static void write_title(const struct campaign *campaign, const struct member *member, char *out,
+                        size_t cap)
+{
+    char left[64] = "";
+    const size_t count = campaign->total - campaign->done;
+    if (campaign->trained > 0)
+        (void)snprintf(left, sizeof left, ", about %.0f min left",
+                       ceil(campaign->seconds / (double)campaign->trained * (double)count / 60));
+    (void)snprintf(out, cap, "%zu of %zu%s, seed %llu, %s: ", campaign->done + 1, campaign->total,
+                   left, (unsigned long long)member->seed, member->method);
+}
+
 static int train(const struct train_request *request, struct member *member, int resume,
-                 struct progress *progress)
+                 const struct campaign *campaign)
 {
     struct train_request one = *request;
     struct trn_result result;
     terse_fault fault = {.rank = -1};
     char note[1200];
-    char title[600];
+    char title[SWEEP_SPEC + 160];
     terse_status status = train_request_method(&one, member->method, note, sizeof note, &fault);
     one.settings.seed = member->seed;
     one.settings.out = member->folder;
     one.settings.target = 0; /* the target is a column of the table and ends nothing */
     one.settings.resume = resume ? member->folder : NULL;
-    (void)snprintf(title, sizeof title, "%s: ", member->method);
-    progress_title(progress, title);
+    write_title(campaign, member, title, sizeof title);
+    progress_title(campaign->progress, title);
     if (status == TERSE_OK)
-        status = trn_train(&one.settings, progress_watch(progress), &result, &fault);
-    progress_title(progress, "");
+        status = trn_train(&one.settings, progress_watch(campaign->progress), &result, &fault);
+    progress_title(campaign->progress, "");
     if (status == TERSE_NOT_FINITE) { /* a result too; the others continue */
         (void)train_result_failure(&one, member->method, status, &fault);
         return CLI_OK;
@@ -197,21 +190,33 @@ static int train(const struct train_request *request, struct member *member, int
     return CLI_OK;
 }
 
-int member_run(const struct train_request *request, struct member *member, int is_root,
-               struct progress *progress)
+static double now(void)
+{
+    struct timespec at;
+    (void)clock_gettime(CLOCK_MONOTONIC, &at);
+    return (double)at.tv_sec + 1e-9 * (double)at.tv_nsec;
+}
+
+int member_run(const struct train_request *request, struct member *member,
+               struct campaign *campaign)
 {
     terse_group *const group = request->settings.group;
     terse_fault fault;
-    int32_t next = is_root ? (int32_t)decide(request, member) : NEXT_NOTHING;
+    const double start = now();
+    int32_t next = campaign->is_root ? (int32_t)decide(request, member) : NEXT_NOTHING;
+    int code = CLI_OK;
     if (group && terse_group_broadcast(group, 0, &next, sizeof next, &fault) != TERSE_OK)
         return msg_error(CLI_MACHINE, "compare: %s", fault.text);
-    if (next == NEXT_NOTHING)
-        return CLI_OK;
     if (next == NEXT_REFUSE)
         return CLI_REFUSED;
-    const int code = train(request, member, next == NEXT_RESUME, progress);
-    if (code == CLI_OK && is_root &&
-        !read_outcome(member->folder, request->settings.target, &member->outcome))
-        return msg_error(CLI_MACHINE, "compare: cannot read %s", member->folder);
+    if (next != NEXT_NOTHING) {
+        code = train(request, member, next == NEXT_RESUME, campaign);
+        campaign->trained++;
+        campaign->seconds += now() - start;
+        if (code == CLI_OK && campaign->is_root &&
+            !read_outcome(member->folder, request->settings.target, &member->outcome))
+            return msg_error(CLI_MACHINE, "compare: cannot read %s", member->folder);
+    }
+    campaign->done++;
     return code;
 }

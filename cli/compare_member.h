@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "sweep.h"
 #include "train_progress.h"
 #include "train_request.h"
 
@@ -20,18 +21,30 @@ struct outcome {
 };
 
 struct member {
-    char method[512];
+    char method[SWEEP_SPEC];
     char folder[4096];
     uint64_t seed;
     struct outcome outcome;
 };
 
-/* One for every method and seed, methods separated by ';'. The caller frees *out. */
-int members_make(const struct train_request *request, struct member **out, size_t *methods);
+/* All trainings of a command: who decides, who watches, and how far it is. */
+struct campaign {
+    int is_root; /* rank 0, or there is no group */
+    struct progress *progress;
+    size_t total;
+    size_t done;
+    size_t trained; /* by this process: the others had finished before */
+    double seconds; /* of those */
+};
+
+/* One for every spec and seed, the seeds of a spec side by side, in folders of the request's --out;
+ * every spec is checked. The caller frees *out, also after a failure. */
+int members_make(const struct train_request *request, const struct sweep_spec *specs, size_t count,
+                 uint64_t seeds, struct member **out);
 
 /* Trains from where it stopped, unless it has finished; fills in the outcome. Collective under
- * mpirun: rank 0 (`is_root`) decides. */
-int member_run(const struct train_request *request, struct member *member, int is_root,
-               struct progress *progress);
+ * mpirun: rank 0 decides. */
+int member_run(const struct train_request *request, struct member *member,
+               struct campaign *campaign);
 
 #endif

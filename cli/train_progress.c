@@ -23,8 +23,10 @@ struct progress {
     int line; /* 1: one line that changes */
     int open; /* the line is not empty */
     double drawn;
-    double accuracy; /* of the last evaluation; < 0: none */
-    double test_loss;
+    double accuracy;                 /* of the last evaluation; < 0: none */
+    double steps;                    /* of the whole training */
+    double first_step, first_second; /* where this process began; first_step < 0: not yet */
+    int is_held_out;                 /* evaluations are on held-out examples */
 };
 
 /* ---- signals ---- */
@@ -92,6 +94,22 @@ static double number(const com_json *line, const char *key)
     return value;
 }
 
+/* "  about 4 min left", by the steps since this process began, evaluations and checkpoints
+ * included. Returns its length. */
+static size_t write_left(struct progress *progress, double step, char *out, size_t cap)
+{
+    if (progress->first_step < 0) {
+        progress->first_step = step;
+        progress->first_second = now();
+    }
+    const double done = step - progress->first_step;
+    if (done <= 0)
+        return 0;
+    const double left = (progress->steps - step) * (now() - progress->first_second) / done;
+    return (size_t)(left < 90 ? snprintf(out, cap, "  about %.0f s left", left)
+                              : snprintf(out, cap, "  about %.0f min left", left / 60));
+}
+
 static void draw_step(struct progress *progress, const com_json *line)
 {
     char text[400];
@@ -105,14 +123,15 @@ static void draw_step(struct progress *progress, const com_json *line)
         step * settings->batch * settings->batches * settings->accumulate * settings->workers;
     if (!progress->line || now() - progress->drawn < REDRAW)
         return;
-    used = (size_t)snprintf(text, sizeof text, "%sstep %.0f  loss %.4f", progress->title, step,
-                            number(line, "loss"));
+    used = (size_t)snprintf(text, sizeof text, "%sstep %.0f of %.0f  loss %.4f", progress->title,
+                            step, progress->steps, number(line, "loss"));
     if (progress->accuracy >= 0)
         used += (size_t)snprintf(text + used, sizeof text - used, "  accuracy %.2f %%",
                                  100 * progress->accuracy);
     if (seconds > 0)
         used += (size_t)snprintf(text + used, sizeof text - used, "  %.0f examples/s",
                                  examples / seconds);
+    used += write_left(progress, step, text + used, sizeof text - used);
     if (sent > 0)
         (void)snprintf(text + used, sizeof text - used, "  %s per step, compression ratio %.1f",
                        com_show_bytes(sent).text, dense / sent);
@@ -141,8 +160,7 @@ static void draw_evaluation(struct progress *progress, const com_json *line)
     clear_line(progress);
     (void)fprintf(stderr, "%sstep %.0f  epoch %.0f  %s loss %.4f", progress->title,
                   number(line, "step"), number(line, "epoch"),
-                  progress->request->settings.validation > 0 ? "validation" : "test",
-                  number(line, "loss"));
+                  progress->is_held_out ? "validation" : "test", number(line, "loss"));
     if (classifies)
         (void)fprintf(stderr, "  accuracy %.2f %%", 100 * accuracy);
     (void)fprintf(stderr, "  %.1f s\n", number(line, "seconds"));
@@ -159,6 +177,11 @@ static void on_line(void *context, const com_json *line)
     if (progress->live && com_json_print(line, 0, &text, NULL) == TERSE_OK)
         rep_live_push(progress->live, text);
     free(text);
+    if (strcmp(kind, "run") == 0) {
+        progress->steps = number(line, "steps");
+        progress->is_held_out = number(line, "validation") > 0;
+        progress->first_step = -1;
+    }
     if (strcmp(kind, "step") == 0 && !progress->request->quiet)
         draw_step(progress, line);
     else if (strcmp(kind, "evaluation") == 0)

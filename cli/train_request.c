@@ -15,7 +15,7 @@ static const struct com_option first_options[] = {
     {.name = "methods",
      .kind = COM_OPTION_TEXT,
      .word = "LIST",
-     .help = "specs, separated by ';'",
+     .help = "specs, separated by ';'; lr={0.01,0.02} is a grid",
      .elsewhere = "--methods and --seeds are for terse compare",
      .flags = TRN_OF_COMPARE,
      AT(methods)},
@@ -28,6 +28,16 @@ static const struct com_option first_options[] = {
      .elsewhere = "--methods and --seeds are for terse compare",
      .flags = TRN_OF_COMPARE,
      AT(seeds)},
+    {.name = "tune-epochs",
+     .kind = COM_OPTION_U64,
+     .word = "E",
+     .low = 1,
+     .high = 1000000,
+     .help = "epochs of a training that is for choosing a learning rate; default as many as of the "
+             "others",
+     .elsewhere = "--tune-epochs is for terse compare",
+     .flags = TRN_OF_COMPARE,
+     AT(tune_epochs)},
     {.name = NULL},
 };
 

@@ -22,6 +22,7 @@ struct train_request {
     /* compare */
     const char *methods;
     uint64_t seeds;
+    uint64_t tune_epochs; /* of a training for a grid of learning rates; 0: as long as all */
 };
 
 /* The options of the two commands, as lines of help. */

@@ -5,7 +5,9 @@ import os
 import re
 import signal
 import socket
+import statistics
 import subprocess
+import time
 import unittest
 
 from support import OK, REFUSED, REQUEUE, TERSE, USAGE
@@ -26,6 +28,11 @@ class CompareCase(TrainCase):
                 if name != "report.html":
                     found[path] = os.stat(path).st_mtime_ns
         return found
+
+    def start(self, words):
+        process = subprocess.Popen([TERSE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.end, process)
+        return process
 
 
 class Compare(CompareCase):
@@ -79,6 +86,96 @@ class Compare(CompareCase):
         self.assertEqual([m["bytes_to_target"] for m in result["members"]], [None] * 3)
 
 
+class Sweeps(CompareCase):
+    """Grids of learning rates, chosen on held-out examples; two methods judged seed by seed."""
+    METHODS = "dense:lr={0.01,0.1,10};topk:keep={0.5,0.1},lr={0.01,0.05};signum:lr=0.001"
+
+    def sweep(self, *more, **keys):
+        return self.json(*self.words("--steps", "30", "--seeds", "3", "--json", "-q", *more,
+                                     methods=self.METHODS, **keys))
+
+    def test_the_best_rate_of_held_out_examples(self):
+        found = self.sweep()
+        self.assertEqual([len(one["rates"]) for one in found["tuned"]], [3, 2, 2])
+        for one in found["tuned"]:
+            best = max(one["rates"], key=lambda rate: rate["accuracy"])
+            self.assertEqual(one["lr"], best["lr"])
+            self.assertIn("lr=%g" % one["lr"], one["method"])
+            ends = (min(r["lr"] for r in one["rates"]), max(r["lr"] for r in one["rates"]))
+            self.assertEqual(one["at_grid_end"], one["lr"] in ends)
+        chosen = [one["method"] for one in found["tuned"]] + ["signum:lr=0.001"]
+        self.assertEqual([one["method"] for one in found["methods"]], chosen)
+        self.assertEqual([one["method"] for one in found["members"]],
+                         [method for method in chosen for _ in range(3)])
+        # The accuracy of the grid is that of a training alone with --validation, the seed the first.
+        rate = found["tuned"][0]["rates"][1]
+        alone = self.train("--workers", "2", "--steps", "30", "--validation", "0.1", "--method",
+                           "dense:lr=0.1")
+        self.assertEqual(rate["accuracy"], alone["accuracy"])
+        # ... and of the table that of one without.
+        member = found["members"][4]
+        alone = self.train("--workers", "2", "--steps", "30", "--seed", "2", "--method",
+                           member["method"])
+        self.assertEqual((member["seed"], member["accuracy"]), (2, alone["accuracy"]))
+
+    def test_killed_in_the_grid_and_finished(self):
+        whole = self.sweep(out="whole")
+        words = self.words("--steps", "30", "--seeds", "3", "--json", "-q", methods=self.METHODS)
+        for folder in ("cmp/tune/dense-lr-10-seed1", "cmp/tune/topk-keep-0.1-lr-0.01-seed1"):
+            process = self.start(words)
+            deadline = time.monotonic() + 60
+            while not os.path.exists(self.path(folder)) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            self.stop(process, signal.SIGKILL)
+        rest = self.json(*words)
+        keys = ("method", "seed", "accuracy", "loss")
+        self.assertEqual([[m[key] for key in keys] for m in rest["members"]],
+                         [[m[key] for key in keys] for m in whole["members"]])
+        self.assertEqual(rest["tuned"], whole["tuned"])
+
+    def test_a_table_for_people(self):
+        done = self.terse(*self.words("--steps", "10", "--seeds", "2", "--tune-epochs", "1",
+                                      methods="dense:lr={0.01,0.1};signum"))
+        text, notes = done.stdout.decode(), done.stderr.decode()
+        self.assertIn("learning rates, on held-out examples", text)
+        self.assertRegex(text, r"dense:lr=0\.01? +\d+\.\d\d  yes")
+        self.assertRegex(text, r"signum against dense:lr=0\.\d+, 2 seeds: accuracy [+-]\d+\.\d\d "
+                               r"points \(95 % interval [+-]\d.*\), paired t-test p = ")
+        self.assertRegex(notes, r"the best rate, 0\.\d+, is at an end of its grid")
+        self.assertIn("6 of 6, about", notes)
+        self.assertIn("seed 2, signum: ", notes)
+        self.assertIn("validation loss", notes)
+        self.assertFalse([line for line in text.splitlines() if line.endswith(" ")])
+
+    def test_aggregates(self):
+        found = self.sweep()
+        for i, one in enumerate(found["methods"]):
+            values = [m["accuracy"] for m in found["members"][3 * i:3 * i + 3]]
+            self.assertAlmostEqual(one["accuracy_mean"], statistics.mean(values))
+            self.assertAlmostEqual(one["accuracy_deviation"], statistics.stdev(values))
+        self.assertNotIn("paired", found["methods"][0])
+        pair = found["methods"][3]["paired"]
+        a, b = ([m["accuracy"] for m in found["members"][k:k + 3]] for k in (9, 0))
+        differences = [x - y for x, y in zip(a, b)]
+        error = statistics.stdev(differences) / 3 ** 0.5
+        mean = statistics.mean(differences)
+        self.assertAlmostEqual(pair["difference"], mean)
+        self.assertAlmostEqual(pair["high"], mean + 4.302653 * error, places=6)  # t of 2 degrees
+        t = abs(mean) / error
+        self.assertAlmostEqual(pair["p"], 1 - t / (2 + t * t) ** 0.5)  # closed form of 2 degrees
+
+    def test_braces_that_are_wrong(self):
+        for methods, reason in (("dense:lr={0.1", "not closed"), ("dense:lr={0.1,}", "is empty"),
+                                ("dense:{lr=1}", "braces hold"), ("dense:lr=0.1}", "braces hold"),
+                                ("dense:lr={{1}}", "braces hold"), ("dense:lr={}", "is empty"),
+                                ("dense:lr={0.1,-3}", "lr"),
+                                (";".join(["dense:lr={%s}" % ",".join(["1"] * 99)] * 11), "1024")):
+            with self.subTest(methods=methods[:40]):
+                text = self.error(*self.words("--steps", "3", methods=methods), expect=USAGE)
+                self.assertIn(reason, text)
+                self.assertFalse(os.path.exists(self.path("cmp")))
+
+
 class GoesOn(CompareCase):
     def test_finished_members_are_not_run_again(self):
         words = self.words("--steps", "5", "--json", "-q")
@@ -107,11 +204,6 @@ class GoesOn(CompareCase):
         self.assertIsNone(members[0]["loss"])
         self.assertEqual(self.times(), before)  # neither is run again
         self.assertIn(b'"diverged"', self.read("cmp/report.html"))
-
-    def start(self, words):
-        process = subprocess.Popen([TERSE, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.addCleanup(self.end, process)
-        return process
 
     def test_killed_and_stopped(self):
         """kill -9 and SIGTERM in the middle of the second member: the result is that of a run that
