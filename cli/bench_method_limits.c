@@ -55,6 +55,9 @@ const struct method_limit method_limits[] = {
     {"powersgd", -1, 4, 0, 4, 0, 0, 0, 0, "R g | R g, RW e | R e; R e; RW e | RW m, RW x"},
     {"adam", -1, 2, 0, 3, 1, 0, 0, 0, "R g | R g, W payload | R payload, RW m, RW v, RW x"},
     {"dense", -1, 2, 0, 2, 1, 0, 0, 0, "R g | R g, W payload | R payload, RW m, RW x"},
+    {"median", -1, 3, 1, 2, 2, 0, 0, 0,
+     "R g | R g, W payload | owner: R payload, W medians; R medians, W payload | R payload, RW m, "
+     "RW x"},
     HALF("fp16"),
     HALF("bf16"),
 };

@@ -15,6 +15,7 @@ static const char *habit_of(const char *method)
         const char *options;
     } habits[] = {
         {"dense", "lr=0.02"},
+        {"median", "lr=0.02"},
         {"fp16", "lr=0.02"},
         {"bf16", "lr=0.02"},
         {"powersgd", "lr=0.02"},

@@ -32,8 +32,8 @@ typedef struct terse_exchange terse_exchange;
 typedef struct terse_exchange_options {
     size_t size;         /* sizeof(terse_exchange_options), for later additions */
     const char *codec;   /* a codec spec; "f32" */
-    const char *combine; /* allreduce, allgather, shard, parameter-server, sparse-allreduce or vote;
-                            default: the one that suits the codec */
+    const char *combine; /* allreduce, allgather, shard, parameter-server, sparse-allreduce, vote or
+                            median; default: the one that suits the codec */
     const char *feedback;   /* "residual" or "none"; default: residual where the codec allows it */
     const char *tie;        /* sign of a tied vote: "coin" (default) or "plus" */
     uint64_t seed;          /* seed of all random keys */
@@ -53,7 +53,7 @@ enum {
     TERSE_STAGE_ENCODE,    /* the codec encodes, at the owner too */
     TERSE_STAGE_WIRE,      /* sealing and opening frames */
     TERSE_STAGE_GROUP,     /* posting messages and waiting for them */
-    TERSE_STAGE_COMBINE,   /* adding payloads or counting votes */
+    TERSE_STAGE_COMBINE,   /* adding payloads, counting votes, finding medians */
     TERSE_STAGE_DECODE,    /* the codec decodes what owners sent back */
     TERSE_STAGE_UPDATE,    /* writing the aggregate or the weights */
     TERSE_STAGES

@@ -55,6 +55,7 @@ extern const struct tsi_combine_ops tsi_combine_allreduce;
 extern const struct tsi_combine_ops tsi_combine_allgather;
 extern const struct tsi_combine_ops tsi_combine_shard;
 extern const struct tsi_combine_ops tsi_combine_vote;
+extern const struct tsi_combine_ops tsi_combine_median;
 extern const struct tsi_combine_ops tsi_combine_parameter_server;
 extern const struct tsi_combine_ops tsi_combine_sparse_allreduce;
 extern const struct tsi_combine_ops *const tsi_combines[];
@@ -239,5 +240,29 @@ TERSE_CHECK terse_status tsi_create_for_owners(struct tsi_bucket *bucket);
  * which this rank owns itself. */
 TERSE_CHECK terse_status tsi_send_to_owners(struct tsi_bucket *bucket);
 void tsi_encode_own(struct tsi_bucket *bucket);
+
+/* bucket->private of combines whose owners decode values. Sections are those of codecs that are
+ * coded. */
+struct tsi_sharded {
+    struct tsi_coded *sent;     /* sections of this rank's pieces, worker by worker */
+    struct tsi_coded *received; /* sections of all pieces: the aggregate */
+    float *tile;                /* the median's: values of all workers, for each thread */
+};
+
+TERSE_CHECK terse_status tsi_sharded_create(struct tsi_bucket *bucket);
+void tsi_sharded_destroy(struct tsi_bucket *bucket);
+
+/* Opens the part of a sender. Its sections are opened into `sections`, where they wait to be
+ * decoded, overwriting where `fresh`; where the codec is not coded, they are decoded to in->dense
+ * at once. */
+void tsi_open_codes(struct tsi_bucket *bucket, const struct tsi_messages *messages, uint32_t sender,
+                    int fresh, struct tsi_coded *sections);
+
+/* Checks the codes of opened sections: the bucket fails by their sender. */
+void tsi_check_codes(struct tsi_bucket *bucket, uint32_t sender, const struct tsi_coded *sections,
+                     uint32_t count);
+
+/* The last phase: what the owners sent back is the aggregate. */
+TERSE_CHECK terse_status tsi_receive_shards(struct tsi_bucket *bucket);
 
 #endif

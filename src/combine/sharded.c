@@ -12,12 +12,6 @@
 #include "base/parallel.h"
 #include "combine/combine.h"
 
-/* For codecs that are coded: */
-struct sharded {
-    struct tsi_coded *sent;     /* sections of this rank's pieces, worker by worker */
-    struct tsi_coded *received; /* sections of all pieces: the aggregate */
-};
-
 static const char *refuses(const terse_codec_about *codec)
 {
     if (codec->passes > 1)
@@ -67,11 +61,11 @@ void tsi_encode_own(struct tsi_bucket *bucket)
     bucket->payload_len += tsi_encode_part(bucket, &bucket->there, in->rank, in->source, in->take);
 }
 
-static terse_status create(struct tsi_bucket *bucket)
+terse_status tsi_sharded_create(struct tsi_bucket *bucket)
 {
     const size_t pieces = bucket->codec->piece_count;
     const size_t sent = (size_t)bucket->in->workers * bucket->owned[bucket->in->rank].count;
-    struct sharded *const sharded = calloc(1, sizeof *sharded);
+    struct tsi_sharded *const sharded = calloc(1, sizeof *sharded);
     bucket->private = sharded;
     if (!sharded || !tsi_aggregate_create(&bucket->aggregate, pieces + 1))
         return TERSE_NO_MEMORY;
@@ -80,23 +74,20 @@ static terse_status create(struct tsi_bucket *bucket)
     return sharded->sent && sharded->received ? tsi_create_for_owners(bucket) : TERSE_NO_MEMORY;
 }
 
-static void destroy(struct tsi_bucket *bucket)
+void tsi_sharded_destroy(struct tsi_bucket *bucket)
 {
-    struct sharded *const sharded = bucket->private;
+    struct tsi_sharded *const sharded = bucket->private;
     free(sharded->sent);
     free(sharded->received);
+    free(sharded->tile);
 }
 
 /* ---- parts that arrive ---- */
 
-/* Opens the part of a sender, the first of a sum or the next. Its sections are opened into
- * `sections`, where they wait to be decoded; where the codec is not coded, they are decoded to
- * in->dense at once. */
-static void open_codes(struct tsi_bucket *bucket, const struct tsi_messages *messages,
-                       uint32_t sender, struct tsi_coded *sections)
+void tsi_open_codes(struct tsi_bucket *bucket, const struct tsi_messages *messages, uint32_t sender,
+                    int fresh, struct tsi_coded *sections)
 {
     terse_codec *const codec = messages->codec;
-    const int fresh = messages->to_all || sender == 0;
     const int stage = messages->to_all ? TERSE_STAGE_DECODE : TERSE_STAGE_COMBINE;
     terse_fault fault = {.rank = -1};
     struct tsi_opened part;
@@ -114,9 +105,8 @@ static void open_codes(struct tsi_bucket *bucket, const struct tsi_messages *mes
     (void)tsi_bucket_fail(bucket, status, (int32_t)sender, &fault);
 }
 
-/* Checks the codes of opened sections. Those of this process were encoded here. */
-static void check_codes(struct tsi_bucket *bucket, uint32_t sender,
-                        const struct tsi_coded *sections, uint32_t count)
+void tsi_check_codes(struct tsi_bucket *bucket, uint32_t sender, const struct tsi_coded *sections,
+                     uint32_t count)
 {
     uint64_t from = tsi_now();
     for (uint32_t i = 0; i < count && bucket->status == TERSE_OK; i++) {
@@ -211,7 +201,7 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, co
                          uint32_t number, uint32_t i)
 {
     const struct tsi_collective *const in = bucket->in;
-    const struct sharded *const sharded = bucket->private;
+    const struct tsi_sharded *const sharded = bucket->private;
     const struct tsi_piece *const piece = &bucket->codec->piece[number];
     const size_t slice = TSI_CHUNK * bucket->codec->threads;
     const size_t mine = bucket->owned[in->rank].count;
@@ -228,7 +218,7 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, co
         tsi_codec_prescan(bucket->back_codec, key, made, piece->offset + at, here);
     }
     for (uint32_t r = 0; atomic_load(&reduction.bad_code) && r < in->workers; r++)
-        check_codes(bucket, r, &sharded->sent[r * mine + i], 1);
+        tsi_check_codes(bucket, r, &sharded->sent[r * mine + i], 1);
     if (bucket->status == TERSE_OK && atomic_load(&reduction.not_finite))
         (void)tsi_bucket_fail(
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
@@ -238,7 +228,7 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, co
 static terse_status reduce(struct tsi_bucket *bucket)
 {
     struct tsi_collective *const in = bucket->in;
-    struct sharded *const sharded = bucket->private;
+    struct tsi_sharded *const sharded = bucket->private;
     const struct tsi_pieces mine = bucket->owned[in->rank];
     float *const made = in->owner.kind == TSI_OWNER_MEAN ? in->dense : in->owner.next;
     terse_rng_key key = in->key;
@@ -246,7 +236,7 @@ static terse_status reduce(struct tsi_bucket *bucket)
     if (status != TERSE_OK)
         return status;
     for (uint32_t r = 0; r < in->workers; r++)
-        open_codes(bucket, &bucket->there, r, sharded->sent + (size_t)r * mine.count);
+        tsi_open_codes(bucket, &bucket->there, r, r == 0, sharded->sent + (size_t)r * mine.count);
     key.worker = in->workers + in->rank; /* that of an owner */
     uint64_t from = tsi_now();
     for (uint32_t i = 0; i < mine.count && bucket->status == TERSE_OK; i++)
@@ -258,10 +248,10 @@ static terse_status reduce(struct tsi_bucket *bucket)
 }
 
 /* The aggregate stays coded until somebody visits it. */
-static terse_status receive(struct tsi_bucket *bucket)
+terse_status tsi_receive_shards(struct tsi_bucket *bucket)
 {
     const struct tsi_collective *const in = bucket->in;
-    struct sharded *const sharded = bucket->private;
+    struct tsi_sharded *const sharded = bucket->private;
     const terse_codec *const codec = bucket->back_codec;
     const int coded = codec->ops->open_codes != NULL;
     const terse_status status = tsi_messages_wait(bucket);
@@ -269,9 +259,9 @@ static terse_status receive(struct tsi_bucket *bucket)
         return status;
     for (uint32_t r = 0; r < in->workers; r++) {
         struct tsi_coded *const sections = sharded->received + bucket->owned[r].first;
-        open_codes(bucket, &bucket->back, r, sections);
+        tsi_open_codes(bucket, &bucket->back, r, 1, sections);
         if (r != in->rank && !in->unchecked && coded)
-            check_codes(bucket, r, sections, bucket->owned[r].count);
+            tsi_check_codes(bucket, r, sections, bucket->owned[r].count);
     }
     if (bucket->status != TERSE_OK)
         return TERSE_OK;
@@ -287,9 +277,10 @@ static terse_status receive(struct tsi_bucket *bucket)
 }
 
 #define PHASES                                                                        \
-    .refuses = refuses, .create = create, .destroy = destroy, .rest = tsi_encode_own, \
-    .phase = {tsi_send_to_owners,  tsi_confirm_lengths, tsi_send_parts, reduce,       \
-              tsi_confirm_lengths, tsi_send_parts,      receive}
+    .refuses = refuses, .create = tsi_sharded_create, .destroy = tsi_sharded_destroy, \
+    .rest = tsi_encode_own,                                                           \
+    .phase = {tsi_send_to_owners,  tsi_confirm_lengths, tsi_send_parts,    reduce,    \
+              tsi_confirm_lengths, tsi_send_parts,      tsi_receive_shards}
 
 const struct tsi_combine_ops tsi_combine_shard = {
     .name = "shard",

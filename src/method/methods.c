@@ -248,6 +248,18 @@ const struct tsi_method_row tsi_methods[] = {
                .bytes = "2(K-1)/K * 4d",
                .citation = "-",
                .verified = "standard"}},
+    {.name = "median",
+     .codec = "f32",
+     .combine = "median",
+     .update = TSI_UPDATE_SGD,
+     OPTIONS(SGD("0.05", "0.9"), {TSI_WD, "0"}, {TSI_CLIP, "0"}, LOCAL, POLICY),
+     .about = {.summary = "uncompressed: the median of every element, SGD with momentum",
+               .formula = "m <- momentum * m + median_k g_k + wd * x;  x <- x - lr * m",
+               .bytes = "2(K-1)/K * 4d",
+               .citation = "Yin, Chen, Ramchandran, Bartlett, Byzantine-Robust Distributed "
+                           "Learning, ICML 2018",
+               .verified = "the coordinate-wise median; the mean of the two middle values for an "
+                           "even number of workers, momentum an addition"}},
     {.name = "fp16",
      .codec = "f16",
      .combine = "shard",

@@ -196,8 +196,8 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
 
 /* ---- codec and combine together ---- */
 
-/* A residual stays bounded only with contractive codecs; a vote and a sparse all-reduce have one
- * form of payload for all tensors. */
+/* A residual stays bounded only with contractive codecs, and a median has none; a vote and a sparse
+ * all-reduce have one form of payload for all tensors. */
 static terse_status check_together(const struct tsi_stages *stages, const terse_codec_about *codec,
                                    const struct tsi_combine_ops *combine, terse_fault *fault)
 {
@@ -209,6 +209,9 @@ static terse_status check_together(const struct tsi_stages *stages, const terse_
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "a residual with codec %s would grow without bound: it is not contractive",
                         codec->name);
+    if (stages->residual && combine == &tsi_combine_median)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "combine median has feedback=none: its values are exact");
     if ((stages->min == 0 && !stages->plain) || tsi_combine_has_plain(combine))
         return TERSE_OK;
     return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s has no plain tensors: %s", combine->name,

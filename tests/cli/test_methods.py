@@ -9,7 +9,7 @@ FACTS = {"passes", "dynamic_bits", "votes", "has_gradient", "has_eval_weights", 
 COUNT = 1000 * 1000
 
 # Payload bits of an element, and how many payloads K workers send; headers come on top.
-BITS = {"signsgd": 1, "signum": 1, "ef-sign": 1, "dense": 32, "adam": 32, "fp16": 16, "bf16": 16,
+BITS = {"signsgd": 1, "signum": 1, "ef-sign": 1, "dense": 32, "adam": 32, "median": 32, "fp16": 16, "bf16": 16,
         "def": 0.5, "def-a": 0.5, "ef": 0.5, "saef": 0.5, "qsgd": 4, "terngrad": 2, "natural": 9,
         "qadam": (3 + 10) / 2, "powersgd": 32 * 4 * 2000 / COUNT}
 
@@ -18,7 +18,7 @@ class Methods(Case):
     def test_list(self):
         text = self.text("methods")
         listed = {m["name"]: m for m in self.json("methods", "--json")["methods"]}
-        self.assertGreaterEqual(len(listed), 19)
+        self.assertGreaterEqual(len(listed), 20)
         for name, method in listed.items():
             self.assertRegex(text, r"(?m)^%s " % name)
             self.assertIn(method["summary"], text)
@@ -128,6 +128,8 @@ class Wrong(Case):
                           ("feedback=residual,codec=uniform:bits=4", "grow without bound"),
                           ("topk:combine=allreduce", "not for codec topk"),
                           ("signum:plain=bias", "no plain tensors"),
+                          ("topk:combine=median", "medians are taken of exact values"),
+                          ("median:feedback=residual", "median has feedback=none"),
                           ("direction=momentum", "needs codec=SPEC")):
             self.assertIn(why, self.wrong(spec), spec)
 

@@ -126,6 +126,7 @@ static const struct {
     {"f32", "allreduce"},
     {"f32", "allgather"},
     {"f32", "shard"},
+    {"f32", "median"},
     {"f16", "shard"},
     {"bf16", "allgather"},
     {"sign", "vote"},
@@ -271,6 +272,40 @@ static void votes_are_majorities(void **unused)
     scene_free(&scene);
 }
 
+static int by_value(const void *a, const void *b)
+{
+    const float x = *(const float *)a;
+    const float y = *(const float *)b;
+    return (x > y) - (x < y);
+}
+
+/* The middle value, found by sorting; the mean of the two middle ones of an even number. */
+static void medians_are_middle_values(void **unused)
+{
+    (void)unused;
+    struct scene scene = scene_new("f32", "median");
+    float *const one = test_floats(scene.count);
+    float *const all = test_floats(scene.count * 19);
+    for (uint32_t workers = 1; workers <= 19; workers++) {
+        workers_run(workers, train, &scene);
+        for (uint32_t r = 0; r < workers; r++) {
+            gradient_of(&scene, r, STEPS - 1, one);
+            for (size_t i = 0; i < scene.count; i++)
+                all[i * workers + r] = one[i];
+        }
+        for (size_t i = 0; i < scene.count; i++) {
+            float *const value = all + i * workers;
+            qsort(value, workers, sizeof *value, by_value);
+            const double middle =
+                ((double)value[(workers - 1) / 2] + (double)value[workers / 2]) / 2;
+            assert_true(scene.aggregate[0][i] == (float)middle);
+        }
+    }
+    free(one);
+    free(all);
+    scene_free(&scene);
+}
+
 /* Conservation: over all steps, K times the aggregates plus the residuals is the sum of all
  * gradients. Small integers and exact codecs make it an equation; here it holds to float rounding.
  */
@@ -390,6 +425,7 @@ int main(void)
         cmocka_unit_test(dense_aggregates_are_the_mean),
         cmocka_unit_test(unions_are_exact),
         cmocka_unit_test(votes_are_majorities),
+        cmocka_unit_test(medians_are_middle_values),
         cmocka_unit_test(nothing_is_lost),
         cmocka_unit_test(a_nonfinite_gradient_is_skipped_by_all),
     };

@@ -21,6 +21,8 @@ static const struct codes_case cases[] = {
     {"natural", 0xff, 1, "a code is not on the grid"},
     {"fp16", 0xff, 0, "a value is not finite"},
     {"fp16", 0xff, 1, "a value is not finite"},
+    {"median", 0xff, 0, "a value is not finite"},
+    {"median", 0xff, 1, "a value is not finite"},
     {"qadam", 0xff, 1, "a code is not on the grid"},
 };
 

@@ -132,6 +132,7 @@ static void identical_workers_are_one(void **unused)
 {
     static const char *const specs[] = {
         "dense",
+        "median",
         "adam",
         "bf16",
         "fp16",
@@ -176,6 +177,7 @@ static void scale_laws(void **unused)
 {
     static const char *const specs[] = {
         "dense",
+        "median",
         "bf16",
         "topk:keep=0.05,momentum=0.9",
         "regtopk:keep=0.05",

@@ -41,6 +41,7 @@ static const char *const compositions[] = {
     "powersgd:rank=2,warmup=2",
     "direction=adam,codec=f32,combine=allreduce,wd=0.01",
     "codec=f16,feedback=residual,combine=shard",
+    "median:every=2",
 };
 
 enum { MAX_SPECS = 64, SIZES = 3 };

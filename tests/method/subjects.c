@@ -6,6 +6,7 @@ static const char *const more[] = {
     "saef:ratio=8,every=2,wd=0.01",
     "topk:keep=0.05,every=3,momentum=0.9,outer_momentum=0.5,nesterov=yes",
     "dense:every=3,momentum=0",
+    "median:every=2,outer_momentum=0.5",
     "adam:every=3",
     "powersgd:rank=2,every=2",
     "qsgd:every=2,outer_lr=0.7",
@@ -56,6 +57,7 @@ static const char *const more[] = {
     "codec=scaled-sign,feedback=residual,update=adam,lr=0.001",
     "lambda=0.3,codec=block:ratio=8,feedback=residual,direction=momentum,update=subtract",
     "codec=f16,feedback=residual,combine=shard",
+    "direction=momentum,codec=f32,combine=median,clip=1",
 };
 
 const char *subject(uint32_t index)

@@ -27,9 +27,9 @@ class State:
         ddp.register_comm_hook(state, terse.torch.hook)     # or state.attach(ddp)
 
     spec            a method whose aggregate is a gradient: dense, fp16, bf16, topk, regtopk, qsgd,
-                    terngrad, natural, dqsgd, powersgd, ef, ef-sign, signsgd, signum, or stages
-                    ("codec=log:k=2,feedback=residual"). Learning rate, decay and momentum are set
-                    in the optimizer.
+                    terngrad, natural, dqsgd, powersgd, median, ef, ef-sign, signsgd, signum, or
+                    stages ("codec=log:k=2,feedback=residual"). Learning rate, decay and momentum
+                    are set in the optimizer.
     module          the source of parameter names, for `plain=` patterns and the report
     min             tensors with fewer elements are sent as float32
     seed            seed of the random keys
