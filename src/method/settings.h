@@ -20,6 +20,7 @@ enum tsi_setting {
     TSI_BETA2,
     TSI_EPS,
     TSI_V0,
+    TSI_BIAS,
     TSI_RATES,
     TSI_THETA,
     TSI_SHIFT,

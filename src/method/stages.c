@@ -104,6 +104,16 @@ static void take_row(const struct tsi_settings *settings, struct tsi_stages *out
     }
 }
 
+/* The correction of the theory's v would be a product over all steps; with theta = 1 and shift = 0
+ * it is 1. */
+static terse_status check_bias(const struct tsi_settings *settings, terse_fault *fault)
+{
+    if (settings->value[TSI_BIAS] == 0 || settings->value[TSI_RATES] == TSI_RATES_CONSTANT)
+        return TERSE_OK;
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                    "bias=yes is not available with rates=theory: use rates=constant, or ramp=300");
+}
+
 static terse_status choose_feedback(const struct tsi_settings *settings, struct tsi_stages *out,
                                     terse_fault *fault)
 {
@@ -175,6 +185,8 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
         status = compose(settings, out, fault);
     else
         take_row(settings, out);
+    if (status == TERSE_OK)
+        status = check_bias(settings, fault);
     if (status == TERSE_OK)
         status = choose_feedback(settings, out, fault);
     if (status == TERSE_OK)

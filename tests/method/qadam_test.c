@@ -43,11 +43,13 @@ static void golden_values(void **unused)
 struct rates {
     const char *spec; /* beside kg and kx */
     int theory;       /* beta2 = 1 - 1/(t+9), lr = .05/sqrt t; else constants */
+    int corrected;    /* m / (1 - beta1^t) and v / (1 - beta2^t) */
 };
 
-static const struct rates constant = {"lr=0.01,v0=1e-4", 0};
-static const struct rates theory = {"lr=0.05,v0=1e-5,rates=theory,theta=1,shift=9,schedule=sqrt",
-                                    1};
+static const struct rates constant = {"lr=0.01,v0=1e-4", 0, 0};
+static const struct rates theory = {"lr=0.05,v0=1e-5,rates=theory,theta=1,shift=9,schedule=sqrt", 1,
+                                    0};
+static const struct rates corrected = {"lr=0.01,v0=1e-4,bias=yes", 0, 1};
 
 /* xt' = xt - mean alpha m_k / sqrt v_k, with xt = x - mean e_k and x in full precision. */
 static void check_ahead(const struct rates *rates, const char *grids, uint32_t workers)
@@ -69,6 +71,8 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
         const double t = (double)step + 1;
         const double decay = rates->theory ? 1 - 1 / (t + 9) : 0.999;
         const double lr = rates->theory ? 0.05 / sqrt(t) : 0.01;
+        const double of_m = rates->corrected ? 1 - pow(0.9, t) : 1;
+        const double of_v = rates->corrected ? 1 - pow(0.999, t) : 1;
         crew_train(&crew, TEST_NORMAL, step, 1);
         crew_agrees(&crew, spec);
         for (size_t i = 0; i < N; i++) {
@@ -76,7 +80,7 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
                 const double g = (double)crew.gradient[k][i];
                 v[k][i] = decay * v[k][i] + (1 - decay) * g * g;
                 m[k][i] = 0.9 * m[k][i] + 0.1 * g;
-                ahead[i] -= lr * m[k][i] / sqrt(v[k][i]) / workers;
+                ahead[i] -= lr * (m[k][i] / of_m) / sqrt(v[k][i] / of_v) / workers;
             }
             const double x =
                 owned ? crew_sum(&crew, "owner weights", i) : (double)crew.weights[0][i];
@@ -95,6 +99,8 @@ static void nothing_is_lost(void **unused)
         check_ahead(&constant, "kg=3,kx=8,combine=parameter-server", crowds[c]);
         check_ahead(&theory, "kg=1,kx=0", crowds[c]);
         check_ahead(&theory, "kg=2,kx=6", crowds[c]);
+        check_ahead(&corrected, "kg=2,kx=0", crowds[c]);
+        check_ahead(&corrected, "kg=1,kx=8", crowds[c]);
     }
 }
 

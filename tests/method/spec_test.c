@@ -37,6 +37,8 @@ static void wrong_specs_have_a_reason(void **unused)
         {"def,lr=0.1", 3, "expected ':'"},
         {"regtopk:form=preb", 13, "prev"},
         {"qadam:kg=1.5", 9, "kg"},
+        {"qadam:bias=true", 11, "no|yes"},
+        {"qadam:bias=yes,rates=theory", 0, "use rates=constant"},
         {"signsgd:lr=nan", 11, "lr"},
         {"", 0, "no method"},
         {"direction=adam", 0, "needs codec=SPEC"},
