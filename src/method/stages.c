@@ -88,19 +88,20 @@ static terse_status compose(const struct tsi_settings *settings, struct tsi_stag
 static void take_row(const struct tsi_settings *settings, struct tsi_stages *out)
 {
     const struct tsi_method_row *const row = settings->row;
+    const int exact = settings->value[TSI_KG] == TSI_KG_OFF;
     out->point = row->point;
     out->direction = row->direction;
     out->unit = row->unit;
     out->update = row->update;
     out->combine = row->combine;
-    tsi_settings_fill(settings, row->codec, out->codec, sizeof out->codec);
+    tsi_settings_fill(settings, exact ? "f32" : row->codec, out->codec, sizeof out->codec);
     if (row->back && settings->value[TSI_KX] > 0) {
         tsi_settings_fill(settings, row->back, out->back, sizeof out->back);
         out->combine = "shard";
-    } else if (row->back) { /* weights are not quantized: every rank gets every payload and holds x
-                               itself */
+    } else if (row->back) { /* weights are not quantized: every rank holds x itself, and gets every
+                               payload, or the sum of those that add up */
         out->update = TSI_UPDATE_SUBTRACT;
-        out->combine = "allgather";
+        out->combine = exact ? "allreduce" : "allgather";
     }
 }
 
@@ -118,7 +119,8 @@ static terse_status choose_feedback(const struct tsi_settings *settings, struct 
                                     terse_fault *fault)
 {
     const char *const word = settings->word[TSI_WORD_FEEDBACK];
-    const char *const row = settings->row->feedback;
+    const int exact = strcmp(out->codec, "f32") == 0; /* it drops nothing */
+    const char *const row = exact ? NULL : settings->row->feedback;
     const char *const name = word[0] != '\0' ? word : row ? row : "none";
     if (strcmp(name, "residual") != 0 && strcmp(name, "none") != 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, settings->at[TSI_WORD_FEEDBACK],

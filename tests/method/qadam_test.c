@@ -62,6 +62,7 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
     (void)snprintf(spec, sizeof spec, "qadam:%s,%s", rates->spec, grids);
     struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = workers, .count = N});
     const int owned = crew_floats(&crew, 0, "owner weights") != NULL;
+    assert_int_equal(crew_floats(&crew, 0, "residual") == NULL, strstr(grids, "kg=off") != NULL);
     for (uint32_t k = 0; k < workers; k++)
         for (size_t i = 0; i < N; i++) {
             m[k][i] = 0;
@@ -101,18 +102,22 @@ static void nothing_is_lost(void **unused)
         check_ahead(&theory, "kg=2,kx=6", crowds[c]);
         check_ahead(&corrected, "kg=2,kx=0", crowds[c]);
         check_ahead(&corrected, "kg=1,kx=8", crowds[c]);
+        check_ahead(&constant, "kg=off,kx=0", crowds[c]);
+        check_ahead(&constant, "kg=off,kx=4", crowds[c]);
+        check_ahead(&corrected, "kg=off,kx=2,combine=parameter-server", crowds[c]);
     }
 }
 
-/* With both grids the identity (min: every tensor is sent as f32) it is generic Adam, bit for bit.
- */
+/* With both grids the identity (min: every tensor is sent as f32; or off) it is generic Adam, bit
+ * for bit. With kg=off alone the owner's weights are. */
 static void plain_is_generic_adam(void **unused)
 {
     enum { N = 333 };
-    static const char *const specs[] = {"qadam:lr=0.01,v0=0.0001,kx=0,min=1000",
-                                        "qadam:lr=0.01,v0=0.0001,kx=6,min=1000"};
+    static const char *const specs[] = {
+        "qadam:lr=0.01,v0=0.0001,kx=0,min=1000", "qadam:lr=0.01,v0=0.0001,kx=6,min=1000",
+        "qadam:lr=0.01,v0=0.0001,kx=0,kg=off", "qadam:lr=0.01,v0=0.0001,kx=3,kg=off"};
     (void)unused;
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < 4; s++) {
         float x[N] = {0};
         float m[N] = {0};
         float v[N];
@@ -130,9 +135,13 @@ static void plain_is_generic_adam(void **unused)
                 m[i] = beta1 * m[i] + (1 - beta1) * g;
                 x[i] -= 0.01f * m[i] / sqrtf(v[i]);
             }
-            assert_true(test_same_bits(x, crew.weights[0], N));
-            for (size_t i = 0; i < N; i++)
-                assert_true(crew_floats(&crew, 0, "residual")[i] == 0);
+            const float *const owned = crew_floats(&crew, 0, "owner weights");
+            const float *const residual = crew_floats(&crew, 0, "residual");
+            assert_true(test_same_bits(x, owned ? owned : crew.weights[0], N));
+            assert_int_equal(test_same_bits(x, crew.weights[0], N), s < 3);
+            assert_int_equal(residual != NULL, s < 2);
+            for (size_t i = 0; i < N && residual; i++)
+                assert_true(residual[i] == 0);
         }
         crew_free(&crew);
     }
@@ -227,6 +236,7 @@ static void weights_round_as_worked_out(void **unused)
 static void workers_hold_quantized_weights(void **unused)
 {
     static const int kxs[] = {1, 2, 4, 8, 14};
+    static const char *const kgs[] = {"0", "off", "2", "14", "off"};
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
         for (size_t k = 0; k < 5; k++) {
@@ -236,8 +246,8 @@ static void workers_hold_quantized_weights(void **unused)
             const int fixed = k == 1; /* a range that clips */
             test_fill(&random, TEST_NORMAL, start, 150);
             (void)snprintf(spec, sizeof spec,
-                           "qadam:lr=0.02,kx=%d,combine=parameter-server,range=%s", kxs[k],
-                           fixed ? "0.5" : "0");
+                           "qadam:lr=0.02,kg=%s,kx=%d,combine=parameter-server,range=%s", kgs[k],
+                           kxs[k], fixed ? "0.5" : "0");
             struct crew crew = crew_new(&(struct crew_plan){
                 .spec = spec, .workers = crowds[c], .count = 150, .start = start});
             const float *x = crew_floats(&crew, 0, "owner weights");
