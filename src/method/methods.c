@@ -91,8 +91,8 @@ const struct tsi_method_row tsi_methods[] = {
      .update = TSI_UPDATE_REPLACE,
      .no_local_steps = "its moments need gradients at weights that all workers share",
      OPTIONS(RATE("0.001"), {TSI_BETA1, "0.9"}, {TSI_BETA2, "0.999"}, {TSI_RATES, "constant"},
-             {TSI_THETA, "1"}, {TSI_SHIFT, "0"}, {TSI_V0, "1e-8"}, {TSI_KG, "2"}, {TSI_KX, "8"},
-             {TSI_RANGE, "0"}, {TSI_WD, "0"}, COMMON, {TSI_EVERY, "1"}, POLICY),
+             {TSI_THETA, "1"}, {TSI_SHIFT, "0"}, {TSI_V0, "1e-8"}, {TSI_BIAS, "no"}, {TSI_KG, "2"},
+             {TSI_KX, "8"}, {TSI_RANGE, "0"}, {TSI_WD, "0"}, COMMON, {TSI_EVERY, "1"}, POLICY),
      .about = {.summary = "quantized Adam: 3-bit steps up, quantized weights down",
                .formula =
                    "v_k <- beta2 * v_k + (1-beta2) * g_k^2;  m_k <- beta1 * m_k + "

@@ -40,11 +40,12 @@ static double lr_now(const terse_method *method)
     }
 }
 
-/* Adam's correction of both moments as one factor of the rate; QAdam (with v0 > 0) has none. */
+/* Adam's correction of both moments as one factor of the rate. QAdam, the one without eps, has none
+ * unless it is asked for: v starts at v0 > 0. */
 static double correction(const terse_method *method)
 {
     const double t = (double)method->progress.step + 1;
-    if (tsi_value(method, TSI_EPS) == 0)
+    if (tsi_value(method, TSI_EPS) == 0 && tsi_value(method, TSI_BIAS) == 0)
         return 1;
     return sqrt(1 - pow(tsi_value(method, TSI_BETA2), t)) /
            (1 - pow(tsi_value(method, TSI_BETA1), t));

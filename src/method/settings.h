@@ -20,6 +20,7 @@ enum tsi_setting {
     TSI_BETA2,
     TSI_EPS,
     TSI_V0,
+    TSI_BIAS,
     TSI_RATES,
     TSI_THETA,
     TSI_SHIFT,
@@ -57,6 +58,7 @@ enum tsi_setting {
     TSI_SETTINGS
 };
 
+enum { TSI_KG_OFF = 15 }; /* the others are the values themselves */
 enum { TSI_RATES_CONSTANT, TSI_RATES_THEORY };
 enum { TSI_SCHEDULE_CONSTANT, TSI_SCHEDULE_STEP, TSI_SCHEDULE_COSINE, TSI_SCHEDULE_SQRT };
 enum { TSI_BITS_AVERAGE, TSI_BITS_KAPPA, TSI_BITS_ERROR, TSI_BITS_RMS, TSI_BITS_MEANSTD };

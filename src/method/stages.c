@@ -88,27 +88,39 @@ static terse_status compose(const struct tsi_settings *settings, struct tsi_stag
 static void take_row(const struct tsi_settings *settings, struct tsi_stages *out)
 {
     const struct tsi_method_row *const row = settings->row;
+    const int exact = settings->value[TSI_KG] == TSI_KG_OFF;
     out->point = row->point;
     out->direction = row->direction;
     out->unit = row->unit;
     out->update = row->update;
     out->combine = row->combine;
-    tsi_settings_fill(settings, row->codec, out->codec, sizeof out->codec);
+    tsi_settings_fill(settings, exact ? "f32" : row->codec, out->codec, sizeof out->codec);
     if (row->back && settings->value[TSI_KX] > 0) {
         tsi_settings_fill(settings, row->back, out->back, sizeof out->back);
         out->combine = "shard";
-    } else if (row->back) { /* weights are not quantized: every rank gets every payload and holds x
-                               itself */
+    } else if (row->back) { /* weights are not quantized: every rank holds x itself, and gets every
+                               payload, or the sum of those that add up */
         out->update = TSI_UPDATE_SUBTRACT;
-        out->combine = "allgather";
+        out->combine = exact ? "allreduce" : "allgather";
     }
+}
+
+/* The correction of the theory's v would be a product over all steps; with theta = 1 and shift = 0
+ * it is 1. */
+static terse_status check_bias(const struct tsi_settings *settings, terse_fault *fault)
+{
+    if (settings->value[TSI_BIAS] == 0 || settings->value[TSI_RATES] == TSI_RATES_CONSTANT)
+        return TERSE_OK;
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                    "bias=yes is not available with rates=theory: use rates=constant, or ramp=300");
 }
 
 static terse_status choose_feedback(const struct tsi_settings *settings, struct tsi_stages *out,
                                     terse_fault *fault)
 {
     const char *const word = settings->word[TSI_WORD_FEEDBACK];
-    const char *const row = settings->row->feedback;
+    const int exact = strcmp(out->codec, "f32") == 0; /* it drops nothing */
+    const char *const row = exact ? NULL : settings->row->feedback;
     const char *const name = word[0] != '\0' ? word : row ? row : "none";
     if (strcmp(name, "residual") != 0 && strcmp(name, "none") != 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, settings->at[TSI_WORD_FEEDBACK],
@@ -175,6 +187,8 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
         status = compose(settings, out, fault);
     else
         take_row(settings, out);
+    if (status == TERSE_OK)
+        status = check_bias(settings, fault);
     if (status == TERSE_OK)
         status = choose_feedback(settings, out, fault);
     if (status == TERSE_OK)

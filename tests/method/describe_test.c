@@ -227,6 +227,8 @@ static void facts_by_hand(void **unused)
         {"codec=f32,direction=adam", TERSE_OWNER_NONE, 0, 0, 1},
         {"qadam", TERSE_OWNER_WEIGHTS, 0, 0, 1},
         {"qadam:kx=0", TERSE_OWNER_NONE, 0, 0, 1},
+        {"qadam:kg=off", TERSE_OWNER_WEIGHTS, 0, 0, 1},
+        {"qadam:kg=off,kx=0", TERSE_OWNER_NONE, 0, 0, 1},
         {"ef-sign", TERSE_OWNER_RESIDUAL, 1, 0, 1},
         {"ef-sign:combine=parameter-server", TERSE_OWNER_RESIDUAL, 1, 0, 1},
         {"qsgd", TERSE_OWNER_NONE, 1, 0, 1},

@@ -43,11 +43,13 @@ static void golden_values(void **unused)
 struct rates {
     const char *spec; /* beside kg and kx */
     int theory;       /* beta2 = 1 - 1/(t+9), lr = .05/sqrt t; else constants */
+    int corrected;    /* m / (1 - beta1^t) and v / (1 - beta2^t) */
 };
 
-static const struct rates constant = {"lr=0.01,v0=1e-4", 0};
-static const struct rates theory = {"lr=0.05,v0=1e-5,rates=theory,theta=1,shift=9,schedule=sqrt",
-                                    1};
+static const struct rates constant = {"lr=0.01,v0=1e-4", 0, 0};
+static const struct rates theory = {"lr=0.05,v0=1e-5,rates=theory,theta=1,shift=9,schedule=sqrt", 1,
+                                    0};
+static const struct rates corrected = {"lr=0.01,v0=1e-4,bias=yes", 0, 1};
 
 /* xt' = xt - mean alpha m_k / sqrt v_k, with xt = x - mean e_k and x in full precision. */
 static void check_ahead(const struct rates *rates, const char *grids, uint32_t workers)
@@ -60,6 +62,7 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
     (void)snprintf(spec, sizeof spec, "qadam:%s,%s", rates->spec, grids);
     struct crew crew = crew_new(&(struct crew_plan){.spec = spec, .workers = workers, .count = N});
     const int owned = crew_floats(&crew, 0, "owner weights") != NULL;
+    assert_int_equal(crew_floats(&crew, 0, "residual") == NULL, strstr(grids, "kg=off") != NULL);
     for (uint32_t k = 0; k < workers; k++)
         for (size_t i = 0; i < N; i++) {
             m[k][i] = 0;
@@ -69,6 +72,8 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
         const double t = (double)step + 1;
         const double decay = rates->theory ? 1 - 1 / (t + 9) : 0.999;
         const double lr = rates->theory ? 0.05 / sqrt(t) : 0.01;
+        const double of_m = rates->corrected ? 1 - pow(0.9, t) : 1;
+        const double of_v = rates->corrected ? 1 - pow(0.999, t) : 1;
         crew_train(&crew, TEST_NORMAL, step, 1);
         crew_agrees(&crew, spec);
         for (size_t i = 0; i < N; i++) {
@@ -76,7 +81,7 @@ static void check_ahead(const struct rates *rates, const char *grids, uint32_t w
                 const double g = (double)crew.gradient[k][i];
                 v[k][i] = decay * v[k][i] + (1 - decay) * g * g;
                 m[k][i] = 0.9 * m[k][i] + 0.1 * g;
-                ahead[i] -= lr * m[k][i] / sqrt(v[k][i]) / workers;
+                ahead[i] -= lr * (m[k][i] / of_m) / sqrt(v[k][i] / of_v) / workers;
             }
             const double x =
                 owned ? crew_sum(&crew, "owner weights", i) : (double)crew.weights[0][i];
@@ -95,18 +100,24 @@ static void nothing_is_lost(void **unused)
         check_ahead(&constant, "kg=3,kx=8,combine=parameter-server", crowds[c]);
         check_ahead(&theory, "kg=1,kx=0", crowds[c]);
         check_ahead(&theory, "kg=2,kx=6", crowds[c]);
+        check_ahead(&corrected, "kg=2,kx=0", crowds[c]);
+        check_ahead(&corrected, "kg=1,kx=8", crowds[c]);
+        check_ahead(&constant, "kg=off,kx=0", crowds[c]);
+        check_ahead(&constant, "kg=off,kx=4", crowds[c]);
+        check_ahead(&corrected, "kg=off,kx=2,combine=parameter-server", crowds[c]);
     }
 }
 
-/* With both grids the identity (min: every tensor is sent as f32) it is generic Adam, bit for bit.
- */
+/* With both grids the identity (min: every tensor is sent as f32; or off) it is generic Adam, bit
+ * for bit. With kg=off alone the owner's weights are. */
 static void plain_is_generic_adam(void **unused)
 {
     enum { N = 333 };
-    static const char *const specs[] = {"qadam:lr=0.01,v0=0.0001,kx=0,min=1000",
-                                        "qadam:lr=0.01,v0=0.0001,kx=6,min=1000"};
+    static const char *const specs[] = {
+        "qadam:lr=0.01,v0=0.0001,kx=0,min=1000", "qadam:lr=0.01,v0=0.0001,kx=6,min=1000",
+        "qadam:lr=0.01,v0=0.0001,kx=0,kg=off", "qadam:lr=0.01,v0=0.0001,kx=3,kg=off"};
     (void)unused;
-    for (int s = 0; s < 2; s++) {
+    for (int s = 0; s < 4; s++) {
         float x[N] = {0};
         float m[N] = {0};
         float v[N];
@@ -124,9 +135,13 @@ static void plain_is_generic_adam(void **unused)
                 m[i] = beta1 * m[i] + (1 - beta1) * g;
                 x[i] -= 0.01f * m[i] / sqrtf(v[i]);
             }
-            assert_true(test_same_bits(x, crew.weights[0], N));
-            for (size_t i = 0; i < N; i++)
-                assert_true(crew_floats(&crew, 0, "residual")[i] == 0);
+            const float *const owned = crew_floats(&crew, 0, "owner weights");
+            const float *const residual = crew_floats(&crew, 0, "residual");
+            assert_true(test_same_bits(x, owned ? owned : crew.weights[0], N));
+            assert_int_equal(test_same_bits(x, crew.weights[0], N), s < 3);
+            assert_int_equal(residual != NULL, s < 2);
+            for (size_t i = 0; i < N && residual; i++)
+                assert_true(residual[i] == 0);
         }
         crew_free(&crew);
     }
@@ -221,6 +236,7 @@ static void weights_round_as_worked_out(void **unused)
 static void workers_hold_quantized_weights(void **unused)
 {
     static const int kxs[] = {1, 2, 4, 8, 14};
+    static const char *const kgs[] = {"0", "off", "2", "14", "off"};
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
         for (size_t k = 0; k < 5; k++) {
@@ -230,8 +246,8 @@ static void workers_hold_quantized_weights(void **unused)
             const int fixed = k == 1; /* a range that clips */
             test_fill(&random, TEST_NORMAL, start, 150);
             (void)snprintf(spec, sizeof spec,
-                           "qadam:lr=0.02,kx=%d,combine=parameter-server,range=%s", kxs[k],
-                           fixed ? "0.5" : "0");
+                           "qadam:lr=0.02,kg=%s,kx=%d,combine=parameter-server,range=%s", kgs[k],
+                           kxs[k], fixed ? "0.5" : "0");
             struct crew crew = crew_new(&(struct crew_plan){
                 .spec = spec, .workers = crowds[c], .count = 150, .start = start});
             const float *x = crew_floats(&crew, 0, "owner weights");

@@ -38,6 +38,9 @@ static const char *const more[] = {
     "dense:schedule=cosine,ramp=3",
     "topk:schedule=step,keep=0.05,momentum=0.9,values=f16",
     "qadam:rates=theory,schedule=sqrt,kx=0",
+    "qadam:bias=yes",
+    "qadam:kg=off,kx=4",
+    "qadam:kg=off,kx=0",
     /* other combines */
     "regtopk:keep=0.05,combine=sparse-allreduce,momentum=0.9,form=cur",
     "topk:keep=0.05,combine=shard",

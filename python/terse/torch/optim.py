@@ -12,7 +12,7 @@ not synchronised."""
 
 import threading
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -247,13 +247,17 @@ class QAdam(Spec):
     """Quantized Adam with error feedback (Chen, Shen, Huang, Liu, 2021): workers send steps of
     2 kg + 3 levels to the owners and receive weights of 2^(kx+1) + 1 levels. Every rank owns a
     slice of the weights in full precision; the model holds the quantized ones. kx=0 leaves weights
-    unquantized."""
+    unquantized, kg="off" the steps. bias=True corrects both moments as Adam does, None is the
+    library's default."""
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
-                 kg: int = 2, kx: int = 8, *, v0: float = 1e-8, weight_decay: float = 0.0,
-                 min: int = 0, **others: Any) -> None:
-        super().__init__(params, "qadam:lr=%r,beta1=%r,beta2=%r,kg=%d,kx=%d,v0=%r,wd=%r,min=%d"
-                         % (lr, betas[0], betas[1], kg, kx, v0, weight_decay, min), lr=lr, **others)
+                 kg: Union[int, str] = 2, kx: int = 8, *, v0: float = 1e-8,
+                 bias: Optional[bool] = None, weight_decay: float = 0.0, min: int = 0,
+                 **others: Any) -> None:
+        corrects = {None: "", False: ",bias=no", True: ",bias=yes"}[bias]
+        super().__init__(params, "qadam:lr=%r,beta1=%r,beta2=%r,kg=%s,kx=%d,v0=%r,wd=%r,min=%d%s"
+                         % (lr, betas[0], betas[1], kg, kx, v0, weight_decay, min, corrects), lr=lr,
+                         **others)
 
 
 __all__ = ["Spec", "Signum", "DEF", "DEFA", "QAdam"]
