@@ -4,6 +4,7 @@
  *   status.h   status codes and faults
  *   layout.h   named, shaped tensors in one flat float buffer
  *   codec.h    compression to few bits per element, with a residual for error feedback
+ *   user_codec.h codecs of your own, usable wherever a spec names one
  *   frame.h    a payload with header and checksum, for a wire or a file
  *   group.h    collectives among workers: threads of one process, MPI, or your own functions
  *   exchange.h a compressed all-reduce over a group
@@ -20,5 +21,6 @@
 #include <terse/layout.h>
 #include <terse/method.h>
 #include <terse/status.h>
+#include <terse/user_codec.h>
 
 #endif

@@ -40,14 +40,18 @@ static uint32_t support(const struct tsi_call *call, struct tsi_run out[2])
     return ahead < count ? 2 : 1;
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)pass;
     return block_count(option, piece) * sizeof(float);
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)threads;
     return tsi_run_scratch(block_count(option, piece));
 }
@@ -77,7 +81,7 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     struct tsi_run run[2];
     const uint32_t runs = support(call, run);
     size_t at = 0;
-    *used = section_bound(call->option, call->piece, 0);
+    *used = section_bound(call->ops, call->option, call->piece, 0);
     terse_status status = tsi_section_len(len, *used, fault);
     for (uint32_t i = 0; i < runs && status == TERSE_OK; i++) {
         status = tsi_run_add(call, section, at, (size_t)run[i].count,

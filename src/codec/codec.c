@@ -33,7 +33,7 @@ static terse_status allocate(terse_codec *codec)
         if (!ops)
             continue;
         const size_t needed =
-            ops->scratch_len ? ops->scratch_len(codec->option, piece, codec->threads) : 0;
+            ops->scratch_len ? ops->scratch_len(ops, codec->option, piece, codec->threads) : 0;
         scratch = needed > scratch ? needed : scratch;
         codec->state_at[i] = states;
         if (ops->state_len)
@@ -138,9 +138,10 @@ static terse_status create(const struct terse_codec_ops *ops, const double *opti
 static terse_status no_such_codec(const char *name, size_t len, terse_fault *fault)
 {
     const char *names[256];
-    for (size_t i = 0; i < tsi_codec_count; i++)
-        names[i] = tsi_codecs[i]->name;
-    const char *const nearest = tsi_spec_nearest(name, len, names, tsi_codec_count);
+    size_t count = 0;
+    for (; count < 256 && tsi_codec_at(count); count++)
+        names[count] = tsi_codec_at(count)->name;
+    const char *const nearest = tsi_spec_nearest(name, len, names, count);
     const int shown = len < 64 ? (int)len : 64;
     if (nearest)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'; did you mean '%s'?", shown,
@@ -152,8 +153,8 @@ static terse_status read_spec(const char *spec, const struct terse_codec_ops **o
                               double option[TSI_MAX_OPTIONS], terse_fault *fault)
 {
     const size_t len = strcspn(spec, ":");
-    for (size_t i = 0; i < tsi_codec_count; i++) {
-        const struct terse_codec_ops *const ops = tsi_codecs[i];
+    const struct terse_codec_ops *ops;
+    for (size_t i = 0; (ops = tsi_codec_at(i)) != NULL; i++) {
         if (strlen(ops->name) != len || strncmp(ops->name, spec, len) != 0)
             continue;
         const char *const list = spec[len] == ':' ? spec + len + 1 : NULL;
@@ -239,8 +240,8 @@ terse_status terse_codec_open(uint8_t wire_id, const uint8_t bytes[TERSE_OPTION_
 {
     if (!bytes || !layout || !out)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "option bytes, layout or out is NULL");
-    for (size_t i = 0; i < tsi_codec_count; i++) {
-        const struct terse_codec_ops *const ops = tsi_codecs[i];
+    const struct terse_codec_ops *ops;
+    for (size_t i = 0; (ops = tsi_codec_at(i)) != NULL; i++) {
         double option[TSI_MAX_OPTIONS];
         if (ops->wire_id != wire_id)
             continue;
@@ -268,9 +269,10 @@ static terse_codec_about about_of(const struct terse_codec_ops *ops)
 
 terse_status terse_codec_list(uint32_t index, terse_codec_about *out)
 {
-    if (index >= tsi_codec_count || !out)
+    const struct terse_codec_ops *const ops = tsi_codec_at(index);
+    if (!ops || !out)
         return TERSE_BAD_ARGUMENT;
-    *out = about_of(tsi_codecs[index]);
+    *out = about_of(ops);
     return TERSE_OK;
 }
 

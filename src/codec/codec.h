@@ -96,6 +96,7 @@ struct terse_codec_ops {
     uint32_t passes; /* of an exchange; each has a payload of its own */
     const terse_option *options;
     size_t option_count;
+    int varies; /* 1: lengths of sections are far below their bound: they travel first */
 
     /* The largest magnitude that can be encoded; NULL: any that is finite. */
     double (*limit)(const double *option);
@@ -103,10 +104,12 @@ struct terse_codec_ops {
     /* ---- sizes in bytes ---- */
 
     /* The largest length of a section of this piece; its length if TERSE_CODEC_FIXED_LEN. */
-    size_t (*section_bound)(const double *option, const struct tsi_piece *piece, uint32_t pass);
+    size_t (*section_bound)(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass);
 
     /* Of call->scratch, call->state and call->prescan_state; NULL: none. */
-    size_t (*scratch_len)(const double *option, const struct tsi_piece *piece, unsigned threads);
+    size_t (*scratch_len)(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads);
     size_t (*state_len)(const double *option, const struct tsi_piece *piece);
     size_t (*prescan_len)(const double *option, const struct tsi_piece *piece);
 
@@ -172,8 +175,11 @@ extern const struct terse_codec_ops tsi_codec_nearest;
 extern const struct terse_codec_ops tsi_codec_natural;
 extern const struct terse_codec_ops tsi_codec_low_rank;
 
-/* Every codec of this build, in wire order. */
-extern const struct terse_codec_ops *const tsi_codecs[];
-extern const size_t tsi_codec_count;
+/* Every codec: those of this build in wire order, then those of users in the order in which they
+ * were registered. NULL past the last. (registry.c) */
+const struct terse_codec_ops *tsi_codec_at(size_t index);
+
+/* Appends the codec of a user; it stays for as long as the process. */
+TERSE_CHECK terse_status tsi_codec_add(const struct terse_codec_ops *ops, terse_fault *fault);
 
 #endif

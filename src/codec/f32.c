@@ -3,15 +3,19 @@
 #include "codec/codes.h"
 #include "codec/run.h"
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)option;
     (void)pass;
     return piece->count * sizeof(float);
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_run_scratch(piece->count);

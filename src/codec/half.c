@@ -32,15 +32,19 @@ static struct half_job bf16_job(const struct tsi_call *call)
                              .limit = BF16_LIMIT};
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)option;
     (void)pass;
     return piece->count * 2;
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);

@@ -37,14 +37,18 @@ static void quantize(const struct tsi_grid *grid, const float *in, float *take, 
         kernel->log_codes_f32(in, count, grid->thresholds, grid->levels, grid->bits - 1, codes);
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)pass;
     return sizeof(float) + tsi_packed_len(piece->count, code_bits(option));
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
@@ -74,7 +78,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
                                   .thresholds = thresholds,
                                   .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section + sizeof(float));
-    *len = section_bound(call->option, call->piece, 0);
+    *len = section_bound(call->ops, call->option, call->piece, 0);
     return TERSE_OK;
 }
 

@@ -78,8 +78,10 @@ static size_t section_floats(const double *option, const struct tsi_piece *piece
     return rank_of(option) * (pass == 0 ? piece->rows : piece->cols);
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     return section_floats(option, piece, pass) * sizeof(float);
 }
 
@@ -91,8 +93,10 @@ static size_t state_len(const double *option, const struct tsi_piece *piece)
 }
 
 /* The largest of: chunk statistics, one partial Q per block of rows, P in double, P negated. */
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)threads;
     const size_t rank = rank_of(option);
     const size_t statistics = tsi_statistics_scratch(piece);
@@ -318,7 +322,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
     if (!is_low(call->option, call->piece))
         return encode_plain(call, in, take, section, len);
     const struct factors factors = factors_of(call);
-    *len = section_bound(call->option, call->piece, call->pass);
+    *len = section_bound(call->ops, call->option, call->piece, call->pass);
     return call->pass == 0 ? encode_p(call, &factors, in, section)
                            : encode_q(call, &factors, in, take, section);
 }
@@ -357,7 +361,7 @@ static terse_status decode_low(const struct tsi_call *call, const uint8_t *secti
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
                                size_t *used, float *out, terse_fault *fault)
 {
-    *used = section_bound(call->option, call->piece, call->pass);
+    *used = section_bound(call->ops, call->option, call->piece, call->pass);
     const terse_status status = tsi_section_len(len, *used, fault);
     if (status != TERSE_OK)
         return status;

@@ -17,15 +17,19 @@ static void quantize(const struct tsi_grid *grid, const float *in, float *take, 
         (void)kernel->natural_add_f32(take, codes, count, -1.0f);
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)option;
     (void)pass;
     return tsi_packed_len(piece->count, BITS);
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
@@ -44,7 +48,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
         .stream = tsi_stream(call->key, TSI_RANDOM_ROUNDING, call->piece->tensor),
         .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section);
-    *len = section_bound(call->option, call->piece, 0);
+    *len = section_bound(call->ops, call->option, call->piece, 0);
     return TERSE_OK;
 }
 

@@ -35,14 +35,18 @@ static void quantize(const struct tsi_grid *grid, const float *in, float *take, 
         (void)kernel->level_add_f32(take, codes, count, grid->levels, grid->bits - 1, -grid->unit);
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)pass;
     return sizeof(float) + tsi_packed_len(piece->count, (unsigned)option[K] + 2);
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);
@@ -67,7 +71,7 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
                                   .unit = (float)((double)range / levels),
                                   .quantize = quantize};
     tsi_codes_encode(&grid, in, take, section + sizeof(float));
-    *len = section_bound(call->option, call->piece, 0);
+    *len = section_bound(call->ops, call->option, call->piece, 0);
     return TERSE_OK;
 }
 

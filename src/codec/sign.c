@@ -32,22 +32,28 @@ struct sign_job {
     float scale;
 };
 
-static size_t sign_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t sign_bound(const struct terse_codec_ops *ops, const double *option,
+                         const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)option;
     (void)pass;
     return tsi_packed_len(piece->count, 1);
 }
 
-static size_t scaled_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t scaled_bound(const struct terse_codec_ops *ops, const double *option,
+                           const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)option;
     (void)pass;
     return sizeof(float) + tsi_packed_len(piece->count, 1);
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);

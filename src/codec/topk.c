@@ -63,14 +63,18 @@ struct decoding {
     terse_fault fault[MAX_PARTS];
 };
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)pass;
     return section_of(option, piece).len;
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     const size_t choosing = tsi_choose_scratch(piece->count, section_of(option, piece).k, threads);
     return choosing > sizeof(struct decoding) ? choosing : sizeof(struct decoding);
 }

@@ -51,14 +51,18 @@ static float unit_of(unsigned bits, float norm)
     return isfinite((float)levels_of(bits) * unit) ? unit : INFINITY;
 }
 
-static size_t section_bound(const double *option, const struct tsi_piece *piece, uint32_t pass)
+static size_t section_bound(const struct terse_codec_ops *ops, const double *option,
+                            const struct tsi_piece *piece, uint32_t pass)
 {
+    (void)ops;
     (void)pass;
     return CODES_AT + tsi_packed_len(piece->count, (unsigned)option[BITS]);
 }
 
-static size_t scratch_len(const double *option, const struct tsi_piece *piece, unsigned threads)
+static size_t scratch_len(const struct terse_codec_ops *ops, const double *option,
+                          const struct tsi_piece *piece, unsigned threads)
 {
+    (void)ops;
     (void)option;
     (void)threads;
     return tsi_statistics_scratch(piece);

@@ -21,7 +21,7 @@ size_t tsi_codec_bound(const terse_codec *codec, uint32_t pass, struct tsi_piece
     for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++) {
         const struct terse_codec_ops *const ops = tsi_codec_ops(codec, pass, i);
         if (ops)
-            bound += ops->section_bound(codec->option, &codec->piece[i], pass);
+            bound += ops->section_bound(ops, codec->option, &codec->piece[i], pass);
     }
     return bound;
 }

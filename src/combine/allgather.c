@@ -19,7 +19,7 @@ static terse_status create(struct tsi_bucket *bucket)
     bucket->there = (struct tsi_messages){.codec = bucket->codec,
                                           .piece = bucket->codec->piece,
                                           .owned = bucket->owned,
-                                          .varies = bucket->in->rule != NULL,
+                                          .varies = tsi_lengths_vary(bucket),
                                           .to_all = 1};
     if (!merge ||
         !tsi_aggregate_create(&bucket->aggregate, (size_t)bucket->codec->piece_count + 1) ||

@@ -192,6 +192,12 @@ uint32_t tsi_cut(const terse_layout *layout, enum tsi_cut cut, uint32_t first, u
 
 /* ---- message.c: parts that travel to and from every rank ---- */
 
+/* Do the lengths of a codec's payloads vary so much that they travel first? */
+static inline int tsi_lengths_vary(const struct tsi_bucket *bucket)
+{
+    return bucket->in->rule != NULL || bucket->codec->ops->varies;
+}
+
 /* Completes messages whose attributes (and `cap`, or NULL: what the codec needs) are set. */
 TERSE_CHECK terse_status tsi_messages_create(const struct tsi_bucket *bucket,
                                              struct tsi_messages *messages);

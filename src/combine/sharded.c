@@ -28,8 +28,10 @@ terse_status tsi_create_for_owners(struct tsi_bucket *bucket)
 {
     const struct tsi_collective *const in = bucket->in;
     const struct tsi_piece *const piece = bucket->codec->piece;
-    bucket->there = (struct tsi_messages){
-        .codec = bucket->codec, .piece = piece, .owned = bucket->owned, .varies = in->rule != NULL};
+    bucket->there = (struct tsi_messages){.codec = bucket->codec,
+                                          .piece = piece,
+                                          .owned = bucket->owned,
+                                          .varies = tsi_lengths_vary(bucket)};
     bucket->back = bucket->there;
     bucket->back.codec = bucket->back_codec;
     bucket->back.from_owners = bucket->back.to_all = 1;

@@ -348,9 +348,9 @@ static void additive_payloads_add_up(void **unused)
 /* Does it read every element? A codec whose runs are known before a gradient is reads those. */
 static int reads_all(const terse_codec_about *about)
 {
-    for (size_t i = 0; i < tsi_codec_count; i++)
-        if (strcmp(tsi_codecs[i]->name, about->name) == 0)
-            return !tsi_codecs[i]->support;
+    for (size_t i = 0; tsi_codec_at(i); i++)
+        if (strcmp(tsi_codec_at(i)->name, about->name) == 0)
+            return !tsi_codec_at(i)->support;
     return 1;
 }
 
