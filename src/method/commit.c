@@ -59,6 +59,7 @@ static void update_weights(terse_method *method)
         .correct_v = (float)(1 - pow(tsi_value(method, TSI_BETA2), t)),
         .m = method->buffers.update_m,
         .v = method->buffers.update_v,
+        .v_most = method->buffers.update_v_most,
         .weights = method->buffers.weights,
         .threads = method->options.threads,
         .kernel = step->in->kernel,

@@ -92,6 +92,7 @@ struct tsi_buffers {
     struct tsi_pair owner; /* residual or weights of this rank's slices */
     float *update_m;       /* moments of the update */
     float *update_v;
+    float *update_v_most;
     float *dense;    /* aggregates grow here, unless in the caller's buffer */
     float *flat;     /* a gradient that came by tensor and is needed in one piece */
     float *eval_sum; /* of terse_method_eval_weights; a failed group may still write there */

@@ -31,6 +31,7 @@ static void move_to(struct tsi_update *update, size_t element)
     update->weights += element;
     update->m = update->m ? update->m + element : NULL;
     update->v = update->v ? update->v + element : NULL;
+    update->v_most = update->v_most ? update->v_most + element : NULL;
 }
 
 /* ---- dense spans, chunk by chunk ---- */
@@ -95,9 +96,10 @@ static void subtract_momentum(void *context, size_t chunk, size_t first, size_t 
     }
 }
 
-static void adam(void *context, size_t chunk, size_t first, size_t count)
+/* With `most` AMSGrad, as torch.optim.Adam(amsgrad=True): the largest of the uncorrected v. */
+static inline void adam_steps(const struct job *job, float *restrict most, size_t first,
+                              size_t count)
 {
-    const struct job *const job = context;
     const struct tsi_update *const update = &job->update;
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = update->weights + first;
@@ -113,14 +115,29 @@ static void adam(void *context, size_t chunk, size_t first, size_t count)
     const float root = sqrtf(update->correct_v);
     const float factor = root / update->correct_m;
     const float eps = update->eps * root;
-    (void)chunk;
     for (size_t i = 0; i < count; i++) {
         const float mean = tsi_divide(sum[i], divisor);
         m[i] = beta1 * m[i] + (1.0f - beta1) * mean;
         v[i] = beta2 * v[i] + (1.0f - beta2) * (mean * mean);
-        const float ratio = factor * m[i] / (sqrtf(v[i]) + eps);
+        const float second = most && most[i] > v[i] ? most[i] : v[i];
+        if (most)
+            most[i] = second;
+        const float ratio = factor * m[i] / (sqrtf(second) + eps);
         weights[i] -= lr * (ratio + decay * weights[i]);
     }
+}
+
+static void adam(void *context, size_t chunk, size_t first, size_t count)
+{
+    (void)chunk;
+    adam_steps(context, NULL, first, count);
+}
+
+static void amsgrad(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    (void)chunk;
+    adam_steps(job, job->update.v_most + first, first, count);
 }
 
 static void signed_step(void *context, size_t chunk, size_t first, size_t count)
@@ -174,7 +191,7 @@ static tsi_chunk_fn *dense_of(const struct tsi_update *update)
     case TSI_UPDATE_SGD: return update->m ? sgd_momentum : sgd;
     case TSI_UPDATE_SIGNED: return signed_step;
     case TSI_UPDATE_SUBTRACT: return update->m ? subtract_momentum : subtract;
-    case TSI_UPDATE_ADAM: return adam;
+    case TSI_UPDATE_ADAM: return update->v_most ? amsgrad : adam;
     case TSI_UPDATE_REPLACE: return replace;
     case TSI_UPDATE_WRITE: return write_mean;
     case TSI_UPDATE_WRITE_SIGN: return write_sign;
