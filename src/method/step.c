@@ -187,6 +187,17 @@ static void score(terse_method *method, struct tsi_bucket *bucket, size_t first,
     scores->count += to - from;
 }
 
+/* What a worker alone encodes is the sum of all. `most`: its largest magnitude, or 0 if that is not
+ * known yet. */
+static void note_largest(struct tsi_bucket *bucket, uint32_t most, size_t first, size_t count)
+{
+    const struct tsi_collective *const in = bucket->in;
+    uint32_t *const largest = &bucket->aggregate.largest;
+    if (most == 0)
+        most = in->kernel->magnitude_max_f32(in->source + first, count);
+    *largest = most > *largest ? most : *largest;
+}
+
 /* Elements of a bucket, slice by slice, so that all that is done to a slice meets in the cache:
  * finite check, direction, residual, point, scores, prescan. */
 static void produce(terse_method *method, struct tsi_bucket *bucket, const struct tsi_run *run)
@@ -220,6 +231,8 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
         }
         if (!adds && (direct->out || direct->m)) /* else the gradient itself is encoded */
             tsi_direct(method->stages.direction, direct, gradient, at, count);
+        if (in->workers == 1 && !step->in_place)
+            note_largest(bucket, in->source == step->gradient || adds ? most : 0, at, count);
         if (step->moves_point)
             tsi_move_point(method, in->source, at, count);
         if (step->scores)
@@ -256,6 +269,7 @@ terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket, ters
     bucket->agreed = 0;
     bucket->aggregate.count = 0;
     bucket->aggregate.partial = 0;
+    bucket->aggregate.largest = 0;
     bucket->status = step->status;
     bucket->fault = step->fault;
     if (bucket->codec->states_len > 0)
@@ -295,7 +309,8 @@ static terse_status opened(terse_method *method, int *done, terse_method_report 
         *done = 1;
         return TERSE_OK;
     }
-    step->in_place = bound < INFINITY && tsi_bound_is_safe(method, bound);
+    step->in_place = bound < INFINITY && tsi_bound_is_safe(method, bound) &&
+                     tsi_weights_stay_finite(method, bound * method->workers);
     if (!step->in_place && method->buffers.residual.now && !method->buffers.residual.next &&
         !tsi_buffers_complete(method))
         status = tsi_fail(&why, TERSE_NO_MEMORY, 0, "out of memory");
@@ -356,9 +371,12 @@ static terse_status closed(terse_method *method, terse_method_report *report, te
 {
     const struct tsi_step *const step = &method->step;
     terse_fault why = {.rank = -1};
+    double largest = INFINITY;
     uint64_t from = tsi_now();
-    const terse_status status = tsi_closings_read(method, &why);
+    terse_status status = tsi_closings_read(method, &largest, &why);
     tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status == TERSE_OK && !step->in_place && !tsi_weights_stay_finite(method, largest))
+        status = TERSE_OUT_OF_RANGE;
     if (status == TERSE_OK || (tsi_is_skip(status) && !step->in_place)) {
         tsi_step_end(method, status, why.rank, report);
         return TERSE_OK;

@@ -294,6 +294,60 @@ void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *agg
     }
 }
 
+/* ---- trying ---- */
+
+static int try_tile(const struct job *job, size_t at, size_t count)
+{
+    struct job part = *job;
+    struct tsi_update *const update = &part.update;
+    float **const buffer[] = {&update->weights, &update->m, &update->v, &update->v_most};
+    float copy[sizeof buffer / sizeof buffer[0]][TSI_TILE];
+    float sum[TSI_TILE] = {0};
+    uint32_t most = 0;
+    part.sum = sum;
+    if (job->span->kind == TSI_SPAN_DENSE)
+        part.sum = job->sum + at;
+    else if (job->span->kind == TSI_SPAN_CODED)
+        tsi_span_decode(job->span, at, count, sum);
+    else
+        update->kernel->sign_add_f32(sum, job->span->negative + at / 8, count, 1.0f);
+    move_to(update, at);
+    for (size_t b = 0; b < sizeof buffer / sizeof buffer[0]; b++)
+        if (*buffer[b])
+            *buffer[b] = memcpy(copy[b], *buffer[b], count * sizeof(float));
+    dense_of(update)(&part, 0, 0, count);
+    for (size_t b = 0; b < sizeof buffer / sizeof buffer[0]; b++) {
+        const uint32_t here = *buffer[b] ? update->kernel->magnitude_max_f32(*buffer[b], count) : 0;
+        most = here > most ? here : most;
+    }
+    return most < TSK_INFINITY_BITS;
+}
+
+static int try_list(const struct tsi_update *update, const struct tsi_span *span, float divisor)
+{
+    int finite = 1;
+    for (size_t i = 0; i < span->count; i++)
+        finite &= isfinite(update->weights[span->first + span->index[i]] -
+                           update->lr * (span->value[i] / divisor)) != 0;
+    return finite;
+}
+
+int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate)
+{
+    int finite = 1;
+    for (uint32_t i = 0; i < aggregate->count && finite; i++) {
+        const struct tsi_span *const span = &aggregate->span[i];
+        struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
+        move_to(&job.update, (size_t)span->first);
+        if (span->kind == TSI_SPAN_LIST)
+            finite = try_list(update, span, aggregate->divisor);
+        for (size_t at = 0; span->kind != TSI_SPAN_LIST && at < span->count && finite;
+             at += TSI_TILE)
+            finite = try_tile(&job, at, span->count - at < TSI_TILE ? span->count - at : TSI_TILE);
+    }
+    return finite;
+}
+
 /* ---- clearing a private output ---- */
 
 int tsi_sparse_clear_create(struct tsi_sparse_clear *clear, size_t floats)

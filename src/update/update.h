@@ -52,6 +52,10 @@ struct tsi_update {
 /* 1: an element whose aggregate is 0 stays as it is, so that spans suffice. */
 int tsi_update_is_local(const struct tsi_update *update);
 
+/* Does everything that the update would write stay finite? Tries it on copies, tile by tile: as
+ * slow as the update itself. Not for updates that replace or write. */
+int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate);
+
 /* Visits the spans. A partial aggregate is only for updates that are local. */
 void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *aggregate);
 
