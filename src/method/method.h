@@ -99,6 +99,13 @@ struct tsi_buffers {
     float *eval_scratch;
 };
 
+/* Upper bounds of what an update moves. */
+struct tsi_reach {
+    int known;
+    double weights;
+    double m; /* of the update */
+};
+
 /* Upper bounds of magnitudes, see rates.c. */
 struct tsi_bounds {
     int known;
@@ -106,13 +113,7 @@ struct tsi_bounds {
     double m;
     double residual;
     double ratio; /* |m| / sqrt(v) */
-};
-
-/* Upper bounds of what an update moves, see rates.c. */
-struct tsi_reach {
-    int known;
-    double weights;
-    double m; /* of the update */
+    struct tsi_reach reach;
 };
 
 enum tsi_step_state {
@@ -165,7 +166,6 @@ struct terse_method {
     struct tsi_agreement agreement;
     struct tsi_buffers buffers;
     struct tsi_bounds bounds;
-    struct tsi_reach reach;
     struct tsi_step step;
     struct tsi_sparse_clear clear; /* of a private output */
     struct tsi_posterior posterior;

@@ -198,7 +198,7 @@ static int next_reach(const terse_method *method, const struct tsi_update *updat
 /* A bound that is carried on although the step is skipped later is only larger than it need be. */
 int tsi_reach_is_safe(terse_method *method, const struct tsi_update *update, double largest)
 {
-    struct tsi_reach next = method->reach;
+    struct tsi_reach next = method->bounds.reach;
     int safe = next.known && next_reach(method, update, largest, &next);
     if (!safe) {
         next = (struct tsi_reach){1, largest_of(method, method->buffers.weights),
@@ -206,6 +206,6 @@ int tsi_reach_is_safe(terse_method *method, const struct tsi_update *update, dou
         safe = next_reach(method, update, largest, &next);
     }
     next.known = safe;
-    method->reach = next;
+    method->bounds.reach = next;
     return safe;
 }

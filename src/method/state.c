@@ -120,7 +120,7 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
     method->clear.known = 0;
     method->bounds.known = 0;
-    method->reach.known = 0;
+    method->bounds.reach.known = 0;
     check_posterior(method);
     tsi_method_bits_restored(method);
     keep_slices(method, method->buffers.owner.now);

@@ -187,17 +187,6 @@ static void score(terse_method *method, struct tsi_bucket *bucket, size_t first,
     scores->count += to - from;
 }
 
-/* What a worker alone encodes is the sum of all. `most`: its largest magnitude, or 0 if that is not
- * known yet. */
-static void note_largest(struct tsi_bucket *bucket, uint32_t most, size_t first, size_t count)
-{
-    const struct tsi_collective *const in = bucket->in;
-    uint32_t *const largest = &bucket->aggregate.largest;
-    if (most == 0)
-        most = in->kernel->magnitude_max_f32(in->source + first, count);
-    *largest = most > *largest ? most : *largest;
-}
-
 /* Elements of a bucket, slice by slice, so that all that is done to a slice meets in the cache:
  * finite check, direction, residual, point, scores, prescan. */
 static void produce(terse_method *method, struct tsi_bucket *bucket, const struct tsi_run *run)
@@ -232,7 +221,8 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
         if (!adds && (direct->out || direct->m)) /* else the gradient itself is encoded */
             tsi_direct(method->stages.direction, direct, gradient, at, count);
         if (in->workers == 1 && !step->in_place)
-            note_largest(bucket, in->source == step->gradient || adds ? most : 0, at, count);
+            tsi_bucket_note_largest(bucket, in->source == step->gradient || adds ? most : 0, at,
+                                    count);
         if (step->moves_point)
             tsi_move_point(method, in->source, at, count);
         if (step->scores)
