@@ -68,7 +68,8 @@ typedef struct terse_exchange_report {
     uint64_t nanoseconds[TERSE_STAGES];
     terse_status skipped; /* why the step was skipped: TERSE_NOT_FINITE or TERSE_OUT_OF_RANGE;
                              TERSE_OK: it was not */
-    int32_t skipped_by;   /* the rank whose gradient was the cause; -1: none, or the sum */
+    int32_t skipped_by;   /* the rank whose gradient was the cause; -1: none, the sum, or
+                             the weights */
 } terse_exchange_report;
 
 /* Collective: settings that differ are TERSE_MISMATCH on every worker, and the fault names setting

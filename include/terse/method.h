@@ -196,9 +196,10 @@ TERSE_API const float *terse_method_point(const terse_method *method);
  *
  * Skipped: TERSE_OK with report->exchange.skipped != TERSE_OK. The cause is a gradient that is not
  * finite (for Adam's second moments: whose square is not, above 1.8e19), a value outside the range
- * of the codec (1e6 in f16), or a sum that overflows, on any worker. All state is untouched, bit
- * for bit, at whatever point of the step the cause was found. In a local step (every=H) a worker
- * whose gradient is not finite leaves out its own step only: the others do not learn of it.
+ * of the codec (1e6 in f16), or an overflow: of a sum, on any worker, or of the weights, which the
+ * caller does not change between steps. All state is untouched, bit for bit, at whatever point of
+ * the step the cause was found. In a local step (every=H) a worker whose gradient is not finite
+ * leaves out its own step only: the others do not learn of it.
  *
  * Failed: a lost peer, a timeout, a damaged message or ranks that differ. The weights are as before
  * the step, bit for bit. So is the state, except in methods that keep both a residual and moments

@@ -20,7 +20,8 @@ typedef enum terse_status {
     TERSE_BAD_SPEC = -2,     /* a spec that cannot be parsed; the fault holds position and reason */
     TERSE_TOO_SMALL = -3,    /* a buffer is smaller than the documented bound */
     TERSE_NOT_FINITE = -4,   /* NaN or infinity in the input */
-    TERSE_OUT_OF_RANGE = -5, /* a number that the codec cannot encode (e.g. 1e6 in f16) */
+    TERSE_OUT_OF_RANGE = -5, /* a number that the codec cannot encode (e.g. 1e6 in f16), or an
+                              * overflow: of a sum, of the weights */
 
     /* The received bytes are invalid; drop them. */
     TERSE_BAD_FRAME = -20,    /* breaks a rule of the format; the fault holds offset and rule */

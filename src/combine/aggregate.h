@@ -31,7 +31,9 @@ struct tsi_aggregate {
     struct tsi_span *span;
     uint32_t count;
     float divisor;
-    int partial; /* 1: elements outside of all spans are 0; 0: spans cover the bucket */
+    int partial;      /* 1: elements outside of all spans are 0; 0: spans cover the bucket */
+    uint32_t largest; /* bits of the largest magnitude that this rank has added up; that of all
+                         ranks bounds every value, but for what encoding the sums makes of them */
 };
 
 /* Room for `cap` spans; 0 without memory. */

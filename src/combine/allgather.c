@@ -59,7 +59,8 @@ static terse_status add_dense(struct tsi_bucket *bucket, int32_t *blamed, terse_
             return status;
     }
     *blamed = -1;
-    if (in->kernel->magnitude_max_f32(sum, (size_t)bucket->count) >= TSK_INFINITY_BITS)
+    bucket->aggregate.largest = in->kernel->magnitude_max_f32(sum, (size_t)bucket->count);
+    if (bucket->aggregate.largest >= TSK_INFINITY_BITS)
         return tsi_fail(fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
     tsi_aggregate_add(&bucket->aggregate, (struct tsi_span){TSI_SPAN_DENSE, bucket->first,
                                                             (size_t)bucket->count, .value = sum});

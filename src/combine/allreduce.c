@@ -125,6 +125,8 @@ static terse_status reduce(struct tsi_bucket *bucket)
     uint64_t from = tsi_now();
     terse_status status = terse_group_allreduce_advance(bucket->in->group, &all->reduction, &fault);
     tsi_clock(bucket->in, TERSE_STAGE_GROUP, &from);
+    if (bucket->in->workers > 1) /* what one encodes alone was looked at when it was made */
+        bucket->aggregate.largest = all->reduction.largest;
     if (status == TERSE_OK && all->reduction.largest >= TSK_INFINITY_BITS)
         status = tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
     return tsi_bucket_fail(bucket, status, fault.rank, &fault);

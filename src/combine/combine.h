@@ -169,6 +169,10 @@ void tsi_bucket_destroy(struct tsi_bucket *bucket);
 terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int32_t rank,
                              const terse_fault *fault);
 
+/* For a worker that is alone: what it encodes is the sum of all. `most`: bits of the largest
+ * magnitude of these elements of in->source, 0 if it is not known yet. */
+void tsi_bucket_note_largest(struct tsi_bucket *bucket, uint32_t most, size_t first, size_t count);
+
 /* Folds another check into `agreed`. */
 static inline uint64_t tsi_fold(uint64_t agreed, uint64_t check)
 {

@@ -1,9 +1,10 @@
 #include "combine/merge.h"
 
-#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/fault.h"
+#include "kernels/kernels.h"
 
 #define WINDOW 8192u /* elements that are added at a time: their sums stay in the cache */
 
@@ -80,16 +81,24 @@ static terse_status add_source(const struct tsi_merge *merge, const struct tsi_c
     }
 }
 
-/* Moves the sums of a window to the list, clears the window and returns their number. *bad: one is
- * not finite. */
+static uint32_t magnitude_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits & 0x7fffffffu;
+}
+
+/* Moves the sums of a window to the list, clears the window and returns their number. *largest
+ * becomes the bits of a larger magnitude. */
 static size_t list_window(struct tsi_merge_scratch *scratch, uint32_t start, uint32_t *index,
-                          float *sum, int *bad)
+                          float *sum, uint32_t *largest)
 {
     size_t count = 0;
     for (uint32_t word = 0; word < WINDOW / 64; word++) {
         for (uint64_t left = scratch->marked[word]; left != 0; left &= left - 1) {
             const uint32_t at = 64 * word + (uint32_t)__builtin_ctzll(left);
-            *bad |= !isfinite(scratch->sum[at]);
+            const uint32_t magnitude = magnitude_of(scratch->sum[at]);
+            *largest = magnitude > *largest ? magnitude : *largest;
             index[count] = start + at;
             sum[count++] = scratch->sum[at];
             scratch->sum[at] = 0;
@@ -104,13 +113,12 @@ static size_t list_window(struct tsi_merge_scratch *scratch, uint32_t start, uin
 /* Lists one piece behind the `first` entries of those before it; *count is its number of entries.
  * *blamed is the rank whose turn it was. */
 static terse_status merge_piece(const struct tsi_merge *merge, const terse_rng_key *key,
-                                uint32_t piece, size_t first, size_t *count, int32_t *blamed,
-                                terse_fault *fault)
+                                uint32_t piece, size_t first, size_t *count, uint32_t *largest,
+                                int32_t *blamed, terse_fault *fault)
 {
     struct tsi_merge_scratch *const scratch = merge->scratch;
     const uint64_t elements = merge->codec->piece[piece].count;
     const struct tsi_call call = tsi_codec_call(merge->codec, key, 0, piece);
-    int bad = 0;
     terse_status status = TERSE_OK;
     if (!call.ops) /* it is empty and has no section */
         return TERSE_OK;
@@ -134,12 +142,14 @@ static terse_status merge_piece(const struct tsi_merge *merge, const terse_rng_k
                 add_source(merge, &call, &scratch->decoding[r], (uint32_t)at, at + WINDOW, fault);
         }
         *count += list_window(scratch, (uint32_t)at, merge->index + first + *count,
-                              merge->sum + first + *count, &bad);
+                              merge->sum + first + *count, largest);
     }
     if (status != TERSE_OK)
         return status;
     *blamed = -1;
-    return bad ? tsi_fail(fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite") : TERSE_OK;
+    return *largest < TSK_INFINITY_BITS
+               ? TERSE_OK
+               : tsi_fail(fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite");
 }
 
 terse_status tsi_merge_lists(struct tsi_merge *merge, const terse_rng_key *key,
@@ -151,7 +161,8 @@ terse_status tsi_merge_lists(struct tsi_merge *merge, const terse_rng_key *key,
         merge->scratch->decoding[r].at = 0;
     for (uint32_t i = 0; i < merge->codec->piece_count; i++) {
         size_t count = 0;
-        const terse_status status = merge_piece(merge, key, i, first, &count, blamed, fault);
+        const terse_status status =
+            merge_piece(merge, key, i, first, &count, &out->largest, blamed, fault);
         if (status != TERSE_OK)
             return status;
         tsi_aggregate_add(out, (struct tsi_span){TSI_SPAN_LIST, merge->codec->piece[i].offset,

@@ -121,45 +121,27 @@ void tsi_check_codes(struct tsi_bucket *bucket, uint32_t sender, const struct ts
 
 /* ---- as an owner ---- */
 
-/* All bits of the exponent are set in infinities and NaNs. A comparison of integers is a vector
- * operation on every machine, a maximum is not. */
-static uint32_t not_finite(float value)
-{
-    const uint32_t exponent = 0x7f800000u;
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (bits & exponent) == exponent;
-}
-
 /* What the owner makes of elements first .. first+count-1, whose sum over `workers` lies at `sum`.
- * Returns 1 if all of it is finite, else 0. */
-static int update(const struct tsi_owner *owner, float *sum, uint64_t first, size_t count,
-                  float workers)
+ * Returns where it lies. */
+static const float *update(const struct tsi_owner *owner, float *sum, uint64_t first, size_t count,
+                           float workers)
 {
     const struct tsi_divisor by = tsi_divisor_of(workers);
     float *restrict const total = sum;
-    uint32_t bad = 0;
     if (owner->kind == TSI_OWNER_MEAN) {
-        for (size_t i = 0; i < count; i++) {
+        for (size_t i = 0; i < count; i++)
             total[i] = tsi_divide(total[i], by);
-            bad |= not_finite(total[i]);
-        }
-        return !bad;
+        return total;
     }
     const float *restrict const now = owner->now + first;
     float *restrict const next = owner->next + first;
-    if (owner->kind == TSI_OWNER_RESIDUAL) {
-        for (size_t i = 0; i < count; i++) {
+    if (owner->kind == TSI_OWNER_RESIDUAL)
+        for (size_t i = 0; i < count; i++)
             next[i] = now[i] + tsi_divide(total[i], by);
-            bad |= not_finite(next[i]);
-        }
-        return !bad;
-    }
-    for (size_t i = 0; i < count; i++) {
-        next[i] = now[i] - tsi_divide(total[i], by);
-        bad |= not_finite(next[i]);
-    }
-    return !bad;
+    else
+        for (size_t i = 0; i < count; i++)
+            next[i] = now[i] - tsi_divide(total[i], by);
+    return next;
 }
 
 /* One piece of this rank, slice by slice. */
@@ -170,7 +152,7 @@ struct reduction {
     uint64_t offset;                 /* of the piece */
     size_t first;                    /* of the slice, in the piece */
     atomic_int bad_code;
-    atomic_int not_finite;
+    atomic_uint largest; /* bits of the largest magnitude made so far */
 };
 
 /* Adds in rank order and updates, tile by tile. Sums that nobody needs later stay in the cache. */
@@ -192,8 +174,11 @@ static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count
                 tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
                 atomic_store(&reduction->bad_code, 1);
         while (++r < in->workers);
-        if (!update(&in->owner, sum, element, here, (float)in->workers))
-            atomic_store(&reduction->not_finite, 1);
+        const float *const made = update(&in->owner, sum, element, here, (float)in->workers);
+        const uint32_t most = in->kernel->magnitude_max_f32(made, here);
+        unsigned before = atomic_load(&reduction->largest);
+        while (most > before && !atomic_compare_exchange_weak(&reduction->largest, &before, most))
+            ;
     }
 }
 
@@ -221,7 +206,10 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, co
     }
     for (uint32_t r = 0; atomic_load(&reduction.bad_code) && r < in->workers; r++)
         tsi_check_codes(bucket, r, &sharded->sent[r * mine + i], 1);
-    if (bucket->status == TERSE_OK && atomic_load(&reduction.not_finite))
+    const uint32_t most = atomic_load(&reduction.largest);
+    uint32_t *const largest = &bucket->aggregate.largest;
+    *largest = most > *largest ? most : *largest;
+    if (bucket->status == TERSE_OK && most >= TSK_INFINITY_BITS)
         (void)tsi_bucket_fail(
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);
 }

@@ -233,6 +233,7 @@ static terse_status reduce(struct tsi_bucket *bucket)
             in->kernel->magnitude_max_f32(in->dense + slice[i].offset, slice[i].count);
         most = here > most ? here : most;
     }
+    bucket->aggregate.largest = most;
     if (most >= TSK_INFINITY_BITS)
         (void)tsi_bucket_fail(
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);

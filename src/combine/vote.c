@@ -159,6 +159,7 @@ static terse_status count(struct tsi_bucket *bucket)
 static terse_status receive(struct tsi_bucket *bucket)
 {
     const terse_status status = tsi_messages_wait(bucket);
+    bucket->aggregate.largest = 0x3f800000u; /* 1.0f */
     for (uint32_t r = 0; r < bucket->in->workers && status == TERSE_OK; r++) {
         const struct tsi_pieces pieces = bucket->owned[r];
         const uint8_t *bits = open_bits(bucket, &bucket->back, r);

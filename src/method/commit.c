@@ -42,7 +42,7 @@ void tsi_method_point(terse_method *method)
 
 /* ---- commit ---- */
 
-static void update_weights(terse_method *method)
+static struct tsi_update update_of(const terse_method *method)
 {
     const struct tsi_step *const step = &method->step;
     const struct tsi_stages *const stages = &method->stages;
@@ -59,6 +59,7 @@ static void update_weights(terse_method *method)
         .correct_v = (float)(1 - pow(tsi_value(method, TSI_BETA2), t)),
         .m = method->buffers.update_m,
         .v = method->buffers.update_v,
+        .v_most = method->buffers.update_v_most,
         .weights = method->buffers.weights,
         .threads = method->options.threads,
         .kernel = step->in->kernel,
@@ -71,6 +72,31 @@ static void update_weights(terse_method *method)
         update.momentum = (float)tsi_value(method, TSI_OUTER_MOMENTUM);
         update.nesterov = tsi_value(method, TSI_NESTEROV) != 0;
     }
+    return update;
+}
+
+int tsi_weights_stay_finite(terse_method *method, double largest)
+{
+    const struct tsi_step *const step = &method->step;
+    const struct tsi_update update = update_of(method);
+    int finite = step->posted_count > 0;
+    if (method->options.aggregate_out || update.kind == TSI_UPDATE_REPLACE) /* owners have looked */
+        return 1;
+    if (tsi_reach_is_safe(method, &update, largest))
+        return 1;
+    for (uint32_t i = 0; i < step->posted_count && finite; i++) {
+        struct tsi_bucket *const bucket = step->posted[i];
+        if (bucket->aggregate.partial && !tsi_update_is_local(&update))
+            tsi_aggregate_expand(&bucket->aggregate, step->in->dense, bucket->first, bucket->count);
+        finite = tsi_update_stays_finite(&update, &bucket->aggregate);
+    }
+    return finite;
+}
+
+static void update_weights(terse_method *method)
+{
+    const struct tsi_step *const step = &method->step;
+    struct tsi_update update = update_of(method);
     for (uint32_t i = 0; i < step->posted_count; i++) {
         struct tsi_bucket *const bucket = step->posted[i];
         const int partial = bucket->aggregate.partial;

@@ -66,6 +66,7 @@ static terse_status create_buffers(terse_method *method)
         !tsi_buffer_make(&buffers->v.now, adam, count) ||
         !tsi_buffer_make(&buffers->update_m, updates_with_momentum(method), count) ||
         !tsi_buffer_make(&buffers->update_v, stages->update == TSI_UPDATE_ADAM, count) ||
+        !tsi_buffer_make(&buffers->update_v_most, tsi_value(method, TSI_AMSGRAD) != 0, count) ||
         !tsi_buffer_make(&buffers->point, point, count))
         return TERSE_NO_MEMORY;
     const int may_be_in_place = buffers->m.now && buffers->residual.now && !stages->local;
@@ -275,10 +276,11 @@ void terse_method_destroy(terse_method *method)
     if (!method)
         return;
     struct tsi_buffers *const b = &method->buffers;
-    float *const floats[] = {
-        b->point,    b->residual.now, b->residual.next, b->change.now, b->change.next, b->m.now,
-        b->m.next,   b->v.now,        b->v.next,        b->owner.now,  b->owner.next,  b->update_m,
-        b->update_v, b->dense,        b->flat,          b->eval_sum,   b->eval_scratch};
+    float *const floats[] = {b->point,       b->residual.now,  b->residual.next, b->change.now,
+                             b->change.next, b->m.now,         b->m.next,        b->v.now,
+                             b->v.next,      b->owner.now,     b->owner.next,    b->update_m,
+                             b->update_v,    b->update_v_most, b->dense,         b->flat,
+                             b->eval_sum,    b->eval_scratch};
     if (method->owns_group)
         terse_group_destroy(method->group);
     for (int which = 0; which < TSI_COLLECTIVES; which++)

@@ -92,10 +92,18 @@ struct tsi_buffers {
     struct tsi_pair owner; /* residual or weights of this rank's slices */
     float *update_m;       /* moments of the update */
     float *update_v;
+    float *update_v_most;
     float *dense;    /* aggregates grow here, unless in the caller's buffer */
     float *flat;     /* a gradient that came by tensor and is needed in one piece */
     float *eval_sum; /* of terse_method_eval_weights; a failed group may still write there */
     float *eval_scratch;
+};
+
+/* Upper bounds of what an update moves. */
+struct tsi_reach {
+    int known;
+    double weights;
+    double m; /* of the update */
 };
 
 /* Upper bounds of magnitudes, see rates.c. */
@@ -105,6 +113,7 @@ struct tsi_bounds {
     double m;
     double residual;
     double ratio; /* |m| / sqrt(v) */
+    struct tsi_reach reach;
 };
 
 enum tsi_step_state {
@@ -263,8 +272,9 @@ TERSE_CHECK terse_status tsi_openings_read(terse_method *method, int32_t *nonfin
 /* Closes it: step.status and step.fault become the first failure of this worker, and whom it
  * blames. */
 TERSE_CHECK terse_status tsi_closing_post(terse_method *method, terse_fault *fault);
-/* TERSE_OK only if all ranks say so and hold the same aggregate. */
-TERSE_CHECK terse_status tsi_closings_read(terse_method *method, terse_fault *why);
+/* TERSE_OK only if all ranks say so and hold the same aggregate. *largest: what none of the sums
+ * that it was made of exceeds. */
+TERSE_CHECK terse_status tsi_closings_read(terse_method *method, double *largest, terse_fault *why);
 /* A gradient that cannot be encoded, and a sum that overflows, make everybody skip the step; nobody
  * is broken by it. */
 int tsi_is_skip(terse_status status);
@@ -275,6 +285,10 @@ int tsi_is_skip(terse_status status);
 void tsi_method_point(terse_method *method);
 /* The same for elements whose weights and residual will not change any more in this step. */
 void tsi_move_point(const terse_method *method, const float *residual, size_t first, size_t count);
+/* Do the weights stay finite, and the moments of the update, if no sum of all workers exceeds
+ * `largest`? Bounds tell; where they do not, and the aggregates are there, the update is tried on
+ * copies. All ranks hold the same numbers and find the same. */
+int tsi_weights_stay_finite(terse_method *method, double largest);
 /* Commits, or skips where `skipped` says why, and fills in the report. */
 void tsi_step_end(terse_method *method, terse_status skipped, int32_t skipped_by,
                   terse_method_report *report);
@@ -290,6 +304,10 @@ void tsi_choose_rates(terse_method *method);
 double tsi_bound_step(terse_method *method, double gradient);
 /* Is a late overflow ruled out if no worker encodes more than `largest`? */
 int tsi_bound_is_safe(terse_method *method, double largest);
+/* The magnitude that these bits of a float are; infinity where it is none. */
+double tsi_magnitude(uint32_t bits);
+/* Is it ruled out that the update overflows if no sum of all workers exceeds `largest`? */
+int tsi_reach_is_safe(terse_method *method, const struct tsi_update *update, double largest);
 
 /* ---- bits.c: DQ-SGD's rules ---- */
 

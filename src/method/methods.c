@@ -102,8 +102,9 @@ const struct tsi_method_row tsi_methods[] = {
                .bytes = "(K-1)/K * d * (bits(kg) + kx+2)/8",
                .citation = "Chen, Shen, Huang, Liu, Quantized Adam with Error Feedback, "
                            "ACM TIST 2021",
-               .verified = "structure from the paper; grids and the order of lines recalled, not "
-                           "checked; slices instead of one server"}},
+               .verified = "structure from the abstract and from papers that restate it, the text "
+                           "was not at hand; grids and the order of lines recalled; slices "
+                           "instead of one server"}},
     {.name = "regtopk",
      .feedback = "residual",
      .codec = "topk:keep={keep},values={values}",
@@ -231,13 +232,15 @@ const struct tsi_method_row tsi_methods[] = {
      .codec = "f32",
      .combine = "allreduce",
      .update = TSI_UPDATE_ADAM,
-     OPTIONS(RATE("0.001"), {TSI_BETA1, "0.9"}, {TSI_BETA2, "0.999"}, {TSI_EPS, "1e-8"}, REST),
-     .about = {.summary = "uncompressed: Adam; AdamW with wd",
+     OPTIONS(RATE("0.001"), {TSI_BETA1, "0.9"}, {TSI_BETA2, "0.999"}, {TSI_EPS, "1e-8"},
+             {TSI_AMSGRAD, "no"}, REST),
+     .about = {.summary = "uncompressed: Adam; AdamW with wd; AMSGrad",
                .formula = "m, v: moments of mean g_k, bias corrected;  x <- x - lr * (m / (sqrt(v) "
                           "+ eps) + wd * x)",
                .bytes = "2(K-1)/K * 4d",
-               .citation = "Kingma & Ba, ICLR 2015; Loshchilov & Hutter, ICLR 2019",
-               .verified = "standard"}},
+               .citation = "Kingma & Ba, ICLR 2015; Loshchilov & Hutter, ICLR 2019; amsgrad=yes: "
+                           "Reddi, Kale, Kumar, ICLR 2018",
+               .verified = "standard; AMSGrad in PyTorch's form, with bias correction"}},
     {.name = "dense",
      .codec = "f32",
      .combine = "allreduce",
@@ -287,8 +290,8 @@ const size_t tsi_method_count = sizeof tsi_methods / sizeof tsi_methods[0];
 const struct tsi_method_row tsi_method_composed = {
     .name = "composed",
     OPTIONS(SGD("0.05", "0.9"), {TSI_BETA, "0.9"}, {TSI_BETA1, "0.9"}, {TSI_BETA2, "0.999"},
-            {TSI_EPS, "1e-8"}, {TSI_LAMBDA, "0"}, {TSI_WD, "0"}, {TSI_TIE, "coin"}, COMMON, LOCAL,
-            POLICY),
+            {TSI_EPS, "1e-8"}, {TSI_AMSGRAD, "no"}, {TSI_LAMBDA, "0"}, {TSI_WD, "0"},
+            {TSI_TIE, "coin"}, COMMON, LOCAL, POLICY),
 };
 
 terse_status terse_method_list(uint32_t index, terse_method_about *out)

@@ -14,6 +14,10 @@
 /* Products of two such numbers, and sums of a million of those, are finite. */
 #define SAFE 1e15
 
+/* Weights, moments and what is added to them are safe below this: roundings and the few factors
+ * that bounds leave out are a small part of what is left to the largest float, 3.4e38. */
+#define REACH 1e30
+
 /* The bits of 2^64, the least power of two whose square overflows. One gradient of that size would
  * make a second moment infinite, and its element would never move again. */
 #define SQUARE_LIMIT 0x5f800000u
@@ -95,13 +99,19 @@ void tsi_choose_rates(terse_method *method)
 
 /* ---- bounds ---- */
 
-static double largest_of(const terse_method *method, const float *floats)
+double tsi_magnitude(uint32_t bits)
 {
     const union {
         uint32_t bits;
         float value;
-    } most = {floats ? method->step.in->kernel->magnitude_max_f32(floats, method->count) : 0};
-    return most.bits < TSK_INFINITY_BITS ? (double)most.value : INFINITY;
+    } most = {bits};
+    return bits < TSK_INFINITY_BITS ? (double)most.value : INFINITY;
+}
+
+static double largest_of(const terse_method *method, const float *floats)
+{
+    return tsi_magnitude(floats ? method->step.in->kernel->magnitude_max_f32(floats, method->count)
+                                : 0);
 }
 
 static void measure(terse_method *method)
@@ -158,5 +168,44 @@ int tsi_bound_is_safe(terse_method *method, double largest)
         method->bounds.weights += largest;
     else
         method->bounds.known = 0;
+    return safe;
+}
+
+/* ---- what the update reaches ---- */
+
+/* The bounds after an update; 0 where one of them is too large. Encoding sums again, as owners do,
+ * and low-rank factors make elements larger by less than their number; sums are larger than means.
+ * Adam's ratio is bounded by eps alone, and its squares are looked at as well. */
+static int next_reach(const terse_method *method, const struct tsi_update *update, double largest,
+                      struct tsi_reach *next)
+{
+    const double decay = (double)update->decay * next->weights;
+    const double aggregate =
+        update->kind == TSI_UPDATE_SIGNED ? 1 : largest * ((double)method->count + 64);
+    double push = aggregate;
+    if (update->m) {
+        next->m = (double)update->momentum * next->m + aggregate +
+                  (update->kind == TSI_UPDATE_SGD ? decay : 0);
+        push = 2 * next->m; /* Nesterov's form adds the aggregate once more */
+    }
+    if (update->kind == TSI_UPDATE_ADAM)
+        push =
+            fmax(push / ((double)update->correct_m * (double)update->eps), aggregate * aggregate);
+    next->weights += (double)update->lr * (push + decay);
+    return push < REACH && next->m < REACH && next->weights < REACH;
+}
+
+/* A bound that is carried on although the step is skipped later is only larger than it need be. */
+int tsi_reach_is_safe(terse_method *method, const struct tsi_update *update, double largest)
+{
+    struct tsi_reach next = method->bounds.reach;
+    int safe = next.known && next_reach(method, update, largest, &next);
+    if (!safe) {
+        next = (struct tsi_reach){1, largest_of(method, method->buffers.weights),
+                                  largest_of(method, update->m)};
+        safe = next_reach(method, update, largest, &next);
+    }
+    next.known = safe;
+    method->bounds.reach = next;
     return safe;
 }

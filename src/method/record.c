@@ -64,6 +64,7 @@ terse_status tsi_agreement_wait(struct tsi_agreement *agreement, terse_fault *fa
 enum { OPENING_RUN, OPENING_STEP, OPENING_BOUND, OPENING_LEN };
 enum { CLOSING_STATUS, CLOSING_RANK, CLOSING_AGREED, CLOSING_HASH, CLOSING_LEN };
 enum { FLAG_FINITE = 1, FLAG_FAILED = 2, FLAG_BITS = 2 };
+enum { STATUS_BITS = 32 }; /* above them: bits of the largest magnitude of this rank's sums */
 
 union number {
     double value;
@@ -127,16 +128,18 @@ terse_status tsi_closing_post(terse_method *method, terse_fault *fault)
     const uint32_t every = method->options.compare_every;
     const int compares = every > 0 && method->progress.rounds % every == 0;
     uint64_t closing[CLOSING_LEN] = {0};
+    uint64_t largest = 0;
     for (uint32_t i = 0; i < step->posted_count && step->status == TERSE_OK; i++) {
         const struct tsi_bucket *const bucket = step->posted[i];
         step->status = bucket->status;
         step->fault = bucket->fault;
         closing[CLOSING_AGREED] = tsi_fold(closing[CLOSING_AGREED], bucket->agreed);
+        largest = bucket->aggregate.largest > largest ? bucket->aggregate.largest : largest;
         if (compares && bucket->status == TERSE_OK)
             closing[CLOSING_HASH] =
                 tsi_fold(closing[CLOSING_HASH], tsi_aggregate_hash(&bucket->aggregate));
     }
-    closing[CLOSING_STATUS] = (uint64_t) - (int64_t)step->status;
+    closing[CLOSING_STATUS] = (uint64_t) - (int64_t)step->status | largest << STATUS_BITS;
     closing[CLOSING_RANK] = (uint64_t)(step->status == TERSE_OK ? 0 : step->fault.rank + 1);
     return tsi_agreement_post(&method->agreement, TSI_RECORD_CLOSING, step->in->run,
                               method->progress.rounds, closing, CLOSING_LEN, fault);
@@ -170,26 +173,30 @@ static int32_t odd_one_out(const terse_method *method)
 }
 
 /* How the step went everywhere: TERSE_OK only if all ranks say so and hold the same aggregate. */
-terse_status tsi_closings_read(terse_method *method, terse_fault *why)
+terse_status tsi_closings_read(terse_method *method, double *largest, terse_fault *why)
 {
     terse_status worst = tsi_agreement_wait(&method->agreement, why);
+    uint32_t most = 0; /* bits of a float */
     int differ = 0;
     if (worst != TERSE_OK)
         return worst;
     why->rank = -1;
     for (uint32_t r = 0; r < method->workers; r++) {
         const uint64_t *const closing = method->agreement.at[r];
-        if (!closing || closing[CLOSING_STATUS] > (uint64_t)-TERSE_UNSUPPORTED ||
+        const uint32_t code = closing ? (uint32_t)closing[CLOSING_STATUS] : 0;
+        if (!closing || code > (uint32_t)-TERSE_UNSUPPORTED ||
             closing[CLOSING_RANK] > method->workers) {
             (void)tsi_fail(why, TERSE_BAD_CHECKSUM, 0,
                            "rank %u: its closing record arrived damaged", r);
             why->rank = (int32_t)r;
             return TERSE_BAD_CHECKSUM;
         }
-        const terse_status theirs = (terse_status) - (int64_t)closing[CLOSING_STATUS];
+        const terse_status theirs = (terse_status) - (int64_t)code;
         const uint64_t *const first = method->agreement.at[0];
         differ |=
             memcmp(closing + CLOSING_AGREED, first + CLOSING_AGREED, 2 * sizeof *closing) != 0;
+        const uint32_t largest_sum = (uint32_t)(closing[CLOSING_STATUS] >> STATUS_BITS);
+        most = largest_sum > most ? largest_sum : most;
         const int32_t blamed = (int32_t)closing[CLOSING_RANK] - 1;
         /* A cause with a rank is preferred to one without, and an overflow to the void or damaged
          * messages that follow from it. */
@@ -201,6 +208,7 @@ terse_status tsi_closings_read(terse_method *method, terse_fault *why)
         worst = theirs;
         why->rank = blamed;
     }
+    *largest = tsi_magnitude(most);
     const int32_t blamed = worst == TERSE_OK && differ ? odd_one_out(method) : why->rank;
     if (worst == TERSE_OK && differ)
         worst = tsi_fail(why, TERSE_MISMATCH, 0, "ranks hold different aggregates%s",

@@ -27,6 +27,8 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_EPS] = {REAL("eps", 1e-30, 1, "added to the root of the second moment")},
     [TSI_V0] = {REAL("v0", 1e-30, 1, "initial second moment")},
     [TSI_BIAS] = {CHOICE("bias", "no|yes", 1, "Adam's bias correction of both moments")},
+    [TSI_AMSGRAD] = {CHOICE("amsgrad", "no|yes", 1,
+                            "divide by the root of the largest second moment so far")},
     [TSI_RATES] = {CHOICE("rates", "constant|theory", 1,
                           "theory: beta2 of step t is 1 - theta / (t + shift)")},
     [TSI_THETA] = {REAL("theta", 0, 1, "theta of rates=theory")},

@@ -21,6 +21,7 @@ enum tsi_setting {
     TSI_EPS,
     TSI_V0,
     TSI_BIAS,
+    TSI_AMSGRAD,
     TSI_RATES,
     TSI_THETA,
     TSI_SHIFT,

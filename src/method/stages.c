@@ -106,13 +106,19 @@ static void take_row(const struct tsi_settings *settings, struct tsi_stages *out
 }
 
 /* The correction of the theory's v would be a product over all steps; with theta = 1 and shift = 0
- * it is 1. */
-static terse_status check_bias(const struct tsi_settings *settings, terse_fault *fault)
+ * it is 1. The direction of local steps keeps no largest v. */
+static terse_status check_adam(const struct tsi_settings *settings, const struct tsi_stages *stages,
+                               terse_fault *fault)
 {
-    if (settings->value[TSI_BIAS] == 0 || settings->value[TSI_RATES] == TSI_RATES_CONSTANT)
-        return TERSE_OK;
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0,
-                    "bias=yes is not available with rates=theory: use rates=constant, or ramp=300");
+    if (settings->value[TSI_BIAS] != 0 && settings->value[TSI_RATES] != TSI_RATES_CONSTANT)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "bias=yes is not available with rates=theory: use rates=constant, or "
+                        "ramp=300");
+    if (settings->value[TSI_AMSGRAD] != 0 && stages->update != TSI_UPDATE_ADAM)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "amsgrad=yes is for Adam as the update, in every step: adam:amsgrad=yes, "
+                        "or update=adam, and every=1");
+    return TERSE_OK;
 }
 
 static terse_status choose_feedback(const struct tsi_settings *settings, struct tsi_stages *out,
@@ -188,13 +194,13 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
     else
         take_row(settings, out);
     if (status == TERSE_OK)
-        status = check_bias(settings, fault);
-    if (status == TERSE_OK)
         status = choose_feedback(settings, out, fault);
     if (status == TERSE_OK)
         status = choose_combine(settings, out, fault);
     if (status == TERSE_OK)
         status = go_local(settings, out, fault);
+    if (status == TERSE_OK)
+        status = check_adam(settings, out, fault);
     if (status != TERSE_OK)
         return status;
     if (out->direction == TSI_DIRECTION_MOMENTUM && settings->value[TSI_MOMENTUM] == 0)

@@ -54,6 +54,8 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
         floats_of(method, "second moment", buffers->v.now, TERSE_STATE_OWN),
         floats_of(method, "update momentum", buffers->update_m, TERSE_STATE_SHARED),
         floats_of(method, "update second moment", buffers->update_v, TERSE_STATE_SHARED),
+        floats_of(method, "update largest second moment", buffers->update_v_most,
+                  TERSE_STATE_SHARED),
         floats_of(method, owns ? "owner weights" : "owner residual", buffers->owner.now,
                   TERSE_STATE_SLICES),
         floats_of(method, "local weights", local ? buffers->point : NULL, TERSE_STATE_OWN),
@@ -118,6 +120,7 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
     method->clear.known = 0;
     method->bounds.known = 0;
+    method->bounds.reach.known = 0;
     check_posterior(method);
     tsi_method_bits_restored(method);
     keep_slices(method, method->buffers.owner.now);

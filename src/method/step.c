@@ -220,6 +220,9 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
         }
         if (!adds && (direct->out || direct->m)) /* else the gradient itself is encoded */
             tsi_direct(method->stages.direction, direct, gradient, at, count);
+        if (in->workers == 1 && !step->in_place)
+            tsi_bucket_note_largest(bucket, in->source == step->gradient || adds ? most : 0, at,
+                                    count);
         if (step->moves_point)
             tsi_move_point(method, in->source, at, count);
         if (step->scores)
@@ -256,6 +259,7 @@ terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket, ters
     bucket->agreed = 0;
     bucket->aggregate.count = 0;
     bucket->aggregate.partial = 0;
+    bucket->aggregate.largest = 0;
     bucket->status = step->status;
     bucket->fault = step->fault;
     if (bucket->codec->states_len > 0)
@@ -295,7 +299,8 @@ static terse_status opened(terse_method *method, int *done, terse_method_report 
         *done = 1;
         return TERSE_OK;
     }
-    step->in_place = bound < INFINITY && tsi_bound_is_safe(method, bound);
+    step->in_place = bound < INFINITY && tsi_bound_is_safe(method, bound) &&
+                     tsi_weights_stay_finite(method, bound * method->workers);
     if (!step->in_place && method->buffers.residual.now && !method->buffers.residual.next &&
         !tsi_buffers_complete(method))
         status = tsi_fail(&why, TERSE_NO_MEMORY, 0, "out of memory");
@@ -356,9 +361,12 @@ static terse_status closed(terse_method *method, terse_method_report *report, te
 {
     const struct tsi_step *const step = &method->step;
     terse_fault why = {.rank = -1};
+    double largest = INFINITY;
     uint64_t from = tsi_now();
-    const terse_status status = tsi_closings_read(method, &why);
+    terse_status status = tsi_closings_read(method, &largest, &why);
     tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
+    if (status == TERSE_OK && !step->in_place && !tsi_weights_stay_finite(method, largest))
+        status = TERSE_OUT_OF_RANGE;
     if (status == TERSE_OK || (tsi_is_skip(status) && !step->in_place)) {
         tsi_step_end(method, status, why.rank, report);
         return TERSE_OK;

@@ -31,6 +31,7 @@ static void move_to(struct tsi_update *update, size_t element)
     update->weights += element;
     update->m = update->m ? update->m + element : NULL;
     update->v = update->v ? update->v + element : NULL;
+    update->v_most = update->v_most ? update->v_most + element : NULL;
 }
 
 /* ---- dense spans, chunk by chunk ---- */
@@ -95,9 +96,10 @@ static void subtract_momentum(void *context, size_t chunk, size_t first, size_t 
     }
 }
 
-static void adam(void *context, size_t chunk, size_t first, size_t count)
+/* With `most` AMSGrad, as torch.optim.Adam(amsgrad=True): the largest of the uncorrected v. */
+static inline void adam_steps(const struct job *job, float *restrict most, size_t first,
+                              size_t count)
 {
-    const struct job *const job = context;
     const struct tsi_update *const update = &job->update;
     const float *restrict const sum = job->sum + first;
     float *restrict const weights = update->weights + first;
@@ -113,14 +115,29 @@ static void adam(void *context, size_t chunk, size_t first, size_t count)
     const float root = sqrtf(update->correct_v);
     const float factor = root / update->correct_m;
     const float eps = update->eps * root;
-    (void)chunk;
     for (size_t i = 0; i < count; i++) {
         const float mean = tsi_divide(sum[i], divisor);
         m[i] = beta1 * m[i] + (1.0f - beta1) * mean;
         v[i] = beta2 * v[i] + (1.0f - beta2) * (mean * mean);
-        const float ratio = factor * m[i] / (sqrtf(v[i]) + eps);
+        const float second = most && most[i] > v[i] ? most[i] : v[i];
+        if (most)
+            most[i] = second;
+        const float ratio = factor * m[i] / (sqrtf(second) + eps);
         weights[i] -= lr * (ratio + decay * weights[i]);
     }
+}
+
+static void adam(void *context, size_t chunk, size_t first, size_t count)
+{
+    (void)chunk;
+    adam_steps(context, NULL, first, count);
+}
+
+static void amsgrad(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct job *const job = context;
+    (void)chunk;
+    adam_steps(job, job->update.v_most + first, first, count);
 }
 
 static void signed_step(void *context, size_t chunk, size_t first, size_t count)
@@ -174,7 +191,7 @@ static tsi_chunk_fn *dense_of(const struct tsi_update *update)
     case TSI_UPDATE_SGD: return update->m ? sgd_momentum : sgd;
     case TSI_UPDATE_SIGNED: return signed_step;
     case TSI_UPDATE_SUBTRACT: return update->m ? subtract_momentum : subtract;
-    case TSI_UPDATE_ADAM: return adam;
+    case TSI_UPDATE_ADAM: return update->v_most ? amsgrad : adam;
     case TSI_UPDATE_REPLACE: return replace;
     case TSI_UPDATE_WRITE: return write_mean;
     case TSI_UPDATE_WRITE_SIGN: return write_sign;
@@ -275,6 +292,60 @@ void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *agg
         case TSI_SPAN_LIST: from_list(update, span, aggregate->divisor); break;
         }
     }
+}
+
+/* ---- trying ---- */
+
+static int try_tile(const struct job *job, size_t at, size_t count)
+{
+    struct job part = *job;
+    struct tsi_update *const update = &part.update;
+    float **const buffer[] = {&update->weights, &update->m, &update->v, &update->v_most};
+    float copy[sizeof buffer / sizeof buffer[0]][TSI_TILE];
+    float sum[TSI_TILE] = {0};
+    uint32_t most = 0;
+    part.sum = sum;
+    if (job->span->kind == TSI_SPAN_DENSE)
+        part.sum = job->sum + at;
+    else if (job->span->kind == TSI_SPAN_CODED)
+        tsi_span_decode(job->span, at, count, sum);
+    else
+        update->kernel->sign_add_f32(sum, job->span->negative + at / 8, count, 1.0f);
+    move_to(update, at);
+    for (size_t b = 0; b < sizeof buffer / sizeof buffer[0]; b++)
+        if (*buffer[b])
+            *buffer[b] = memcpy(copy[b], *buffer[b], count * sizeof(float));
+    dense_of(update)(&part, 0, 0, count);
+    for (size_t b = 0; b < sizeof buffer / sizeof buffer[0]; b++) {
+        const uint32_t here = *buffer[b] ? update->kernel->magnitude_max_f32(*buffer[b], count) : 0;
+        most = here > most ? here : most;
+    }
+    return most < TSK_INFINITY_BITS;
+}
+
+static int try_list(const struct tsi_update *update, const struct tsi_span *span, float divisor)
+{
+    int finite = 1;
+    for (size_t i = 0; i < span->count; i++)
+        finite &= isfinite(update->weights[span->first + span->index[i]] -
+                           update->lr * (span->value[i] / divisor)) != 0;
+    return finite;
+}
+
+int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate)
+{
+    int finite = 1;
+    for (uint32_t i = 0; i < aggregate->count && finite; i++) {
+        const struct tsi_span *const span = &aggregate->span[i];
+        struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
+        move_to(&job.update, (size_t)span->first);
+        if (span->kind == TSI_SPAN_LIST)
+            finite = try_list(update, span, aggregate->divisor);
+        for (size_t at = 0; span->kind != TSI_SPAN_LIST && at < span->count && finite;
+             at += TSI_TILE)
+            finite = try_tile(&job, at, span->count - at < TSI_TILE ? span->count - at : TSI_TILE);
+    }
+    return finite;
 }
 
 /* ---- clearing a private output ---- */

@@ -14,7 +14,7 @@ enum tsi_update_kind {
     TSI_UPDATE_SGD,        /* m = momentum * m + (G + decay * x);  x -= lr * m */
     TSI_UPDATE_SIGNED,     /* x -= lr * (sgn(G) + decay * x); sgn(0) = 0 */
     TSI_UPDATE_SUBTRACT,   /* m = momentum * m + G;  x -= lr * m, or lr * (momentum * m + G) */
-    TSI_UPDATE_ADAM,       /* Adam with bias correction; decay is decoupled (AdamW) */
+    TSI_UPDATE_ADAM,       /* Adam with bias correction, or AMSGrad; decay is decoupled (AdamW) */
     TSI_UPDATE_REPLACE,    /* x = G: the owners have updated, and what came back are weights */
     TSI_UPDATE_WRITE,      /* out = G, for an optimizer elsewhere */
     TSI_UPDATE_WRITE_SIGN, /* out = sgn(G) */
@@ -42,6 +42,7 @@ struct tsi_update {
     int nesterov;
     float *m; /* NULL without momentum */
     float *v;
+    float *v_most; /* AMSGrad: the largest v so far, which is divided by; NULL: v itself is */
     float *weights;
     struct tsi_sparse_clear *clear; /* told where a private output is written; NULL for none */
     unsigned threads;
@@ -50,6 +51,10 @@ struct tsi_update {
 
 /* 1: an element whose aggregate is 0 stays as it is, so that spans suffice. */
 int tsi_update_is_local(const struct tsi_update *update);
+
+/* Does everything that the update would write stay finite? Tries it on copies, tile by tile: as
+ * slow as the update itself. Not for updates that replace or write. */
+int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate);
 
 /* Visits the spans. A partial aggregate is only for updates that are local. */
 void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *aggregate);

@@ -14,6 +14,7 @@ struct rule {
     double x[COUNT];
     double m[MOST][COUNT]; /* of a worker; [0] where the update has it */
     double v[COUNT];
+    double v_most[COUNT];
     double w[MOST][COUNT]; /* local weights */
     double outer[COUNT];
     int close[COUNT]; /* a sign that rounding may turn */
@@ -99,8 +100,9 @@ static void signum_votes_with_its_momenta(void **unused)
 
 /* ---- Adam ---- */
 
-/* Moments of the mean gradient, both corrected for their start at 0; decoupled decay. */
-static void adam_step(struct rule *rule, const struct crew *crew, double wd, double t)
+/* Moments of the mean gradient, both corrected for their start at 0; decoupled decay. AMSGrad
+ * divides by the largest v before its correction. */
+static void adam_step(struct rule *rule, const struct crew *crew, double wd, int amsgrad, double t)
 {
     const double beta1 = 0.8;
     const double beta2 = 0.95;
@@ -109,28 +111,31 @@ static void adam_step(struct rule *rule, const struct crew *crew, double wd, dou
         rule->m[0][i] = beta1 * rule->m[0][i] + (1 - beta1) * g;
         rule->v[i] = beta2 * rule->v[i] + (1 - beta2) * g * g;
         const double m = rule->m[0][i] / (1 - pow(beta1, t));
-        const double v = rule->v[i] / (1 - pow(beta2, t));
+        rule->v_most[i] = fmax(rule->v_most[i], rule->v[i]);
+        const double v = (amsgrad ? rule->v_most[i] : rule->v[i]) / (1 - pow(beta2, t));
         rule->x[i] -= 0.02 * (m / (sqrt(v) + 0.01) + wd * rule->x[i]);
     }
 }
 
 static void adam_corrects_its_bias(void **unused)
 {
-    static const double decays[] = {0, 0.3};
+    static const double decays[] = {0, 0.3, 0.3};
+    static const char *const amsgrad[] = {"no", "no", "yes"};
     static struct rule rule;
     float start[COUNT];
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
-        for (size_t d = 0; d < 2; d++) {
-            char spec[80];
-            (void)snprintf(spec, sizeof spec, "adam:lr=0.02,beta1=0.8,beta2=0.95,eps=0.01,wd=%g",
-                           decays[d]);
+        for (size_t d = 0; d < 3; d++) {
+            char spec[96];
+            (void)snprintf(spec, sizeof spec,
+                           "adam:lr=0.02,beta1=0.8,beta2=0.95,eps=0.01,wd=%g,amsgrad=%s", decays[d],
+                           amsgrad[d]);
             start_at(&rule, start);
             struct crew crew = new_crew(spec, crowds[c], start);
             for (uint64_t step = 0; step < STEPS; step++) {
                 crew_gradients(&crew, TEST_NORMAL, step);
                 crew_step(&crew);
-                adam_step(&rule, &crew, decays[d], (double)step + 1);
+                adam_step(&rule, &crew, decays[d], d == 2, (double)step + 1);
                 expect_weights(&crew, &rule, 1e-5);
             }
             crew_free(&crew);

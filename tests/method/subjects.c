@@ -8,6 +8,8 @@ static const char *const more[] = {
     "dense:every=3,momentum=0",
     "median:every=2,outer_momentum=0.5",
     "adam:every=3",
+    "adam:amsgrad=yes,wd=0.01",
+    "codec=topk:keep=0.05,feedback=residual,update=adam,amsgrad=yes,lr=0.001",
     "powersgd:rank=2,every=2",
     "qsgd:every=2,outer_lr=0.7",
     "ef-sign:every=3,momentum=0.9",

@@ -204,3 +204,21 @@ def case_slices_are_cut_as_the_library_cuts(rank, workers):
     dist.all_reduce(mask)
     assert bool((mask == 1).all())
     optimizer.close()
+
+
+def case_amsgrad_is_torch_s(rank, workers):
+    """adam:amsgrad=yes against torch.optim.Adam on the mean of all gradients."""
+    params, theirs = parameters(), parameters()
+    mine = optim.Spec(params, "adam:beta1=0.8,beta2=0.9,amsgrad=yes", lr=0.01, **OPTIONS)
+    other = torch.optim.Adam(theirs, lr=0.01, betas=(0.8, 0.9), amsgrad=True)
+    for step in range(12):
+        shrinks = 0.5 ** step  # so that the largest second moment is not the last
+        every = [gradient(r, step) for r in range(workers)]
+        for i, (parameter, reference) in enumerate(zip(params, theirs)):
+            parameter.grad = shrinks * every[rank][i]
+            reference.grad = shrinks * sum(grads[i] for grads in every) / workers
+        mine.step()
+        other.step()
+        for parameter, reference in zip(params, theirs):
+            torch.testing.assert_close(parameter, reference, rtol=1e-5, atol=1e-6)
+    mine.close()

@@ -304,8 +304,8 @@ static terse_status count_skips(struct trn_worker *worker, const terse_exchange_
         return TERSE_OK;
     if (report->skipped_by < 0)
         return com_fail(&worker->fault, TERSE_NOT_FINITE,
-                        "step %llu: the sum of the gradients overflowed in %u consecutive steps "
-                        "(%.80s); lower the learning rate",
+                        "step %llu: the sum of the gradients, or the weights, overflowed in %u "
+                        "consecutive steps (%.80s); lower the learning rate",
                         step, MAX_SKIPS, stages);
     if (report->skipped == TERSE_OUT_OF_RANGE)
         return com_fail(&worker->fault, TERSE_NOT_FINITE,
