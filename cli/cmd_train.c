@@ -121,7 +121,8 @@ static int run_rank(int argc, char **argv, struct train_request *request)
     int code = train_request_read(argc, argv, 0, request);
     if (code != CLI_OK)
         return code;
-    if (launched && ranks_start(&request->settings.group, &fault) != TERSE_OK)
+    if (launched &&
+        ranks_start(request->settings.timeout, &request->settings.group, &fault) != TERSE_OK)
         return msg_error(CLI_REFUSED, "train: %s", fault.text);
     code = train_request_complete(request);
     progress_catch_signals(request, launched);

@@ -73,6 +73,27 @@ class OpenMpi(TrainCase):
                 self.assertIn(reason, done.stderr.decode())
                 self.assertEqual(done.stdout.strip(), b"")
 
+    def test_a_rank_stopped_during_the_start(self):
+        """MPI_Init has no timeout of its own. Rank 2 is stopped before it."""
+        slot = self.path("slot.sh")
+        with open(slot, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\n[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 2 ] || kill -STOP $$\n'
+                       'exec "$@"\n')
+        os.chmod(slot, 0o755)
+        for name, launcher, library in (("Open MPI", launch(4), None),
+                                        ("MPICH", (MPICH, "-n", "4"), MPICH_LIBRARY)):
+            if library == "":
+                print("skip %s: no libterse-mpi for it" % name)
+                continue
+            start = time.monotonic()
+            done = run((*launcher, slot), ("train", *self.small, "--steps", "5", "--timeout", "3"),
+                       {"TERSE_MPI_LIBRARY": library} if library else None)
+            self.assertLess(time.monotonic() - start, 30)
+            codes = (MACHINE,) if name == "Open MPI" else (MACHINE, 9)  # of those that MPICH killed
+            self.assertIn(done.returncode, codes, done.stderr.decode())
+            self.assertRegex(done.stderr.decode(),
+                             "rank [013]: MPI did not start within 3 s: a rank is stopped")
+
     def test_ranks_that_differ_are_named(self):
         """Rank 2 has one other option; the data also other contents under the same name."""
         for mine, theirs, reason in (
