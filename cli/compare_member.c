@@ -12,6 +12,7 @@
 #include "report/run.h"
 #include "train/files/checkpoint.h"
 #include "train/loop/options.h"
+#include "train/loop/share.h"
 #include "train_result.h"
 
 /* ---- the list ---- */
@@ -202,9 +203,14 @@ int member_run(const struct train_request *request, struct member *member, int i
 {
     terse_group *const group = request->settings.group;
     terse_fault fault;
-    int32_t next = is_root ? (int32_t)decide(request, member) : NEXT_NOTHING;
-    if (group && terse_group_broadcast(group, 0, &next, sizeof next, &fault) != TERSE_OK)
+    uint8_t decided = is_root ? (uint8_t)decide(request, member) : NEXT_NOTHING;
+    void *bytes = &decided;
+    uint64_t len = sizeof decided;
+    if (group && trn_share_bytes(group, "its next member", &bytes, &len, &fault) != TERSE_OK)
         return msg_error(CLI_MACHINE, "compare: %s", fault.text);
+    const uint8_t next = *(const uint8_t *)bytes;
+    if (bytes != &decided)
+        free(bytes);
     if (next == NEXT_NOTHING)
         return CLI_OK;
     if (next == NEXT_REFUSE)

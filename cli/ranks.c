@@ -24,6 +24,8 @@ static struct {
 
 /* ---- a time limit for calls of MPI that wait for all ranks ---- */
 
+enum { LEAST_SECONDS = 20 }; /* starting takes longer than a step */
+
 static char watch_text[300]; /* written before the alarm is set */
 static unsigned watch_seconds = 60;
 
@@ -105,7 +107,7 @@ terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault)
         return TERSE_UNSUPPORTED;
     }
     if (seconds > 0)
-        watch_seconds = (unsigned)ceil(seconds);
+        watch_seconds = (unsigned)ceil(seconds > LEAST_SECONDS ? seconds : LEAST_SECONDS);
     watch("start");
     terse_status status = mpi.start(fault);
     if (status == TERSE_OK)
