@@ -6,7 +6,7 @@ DESTDIR ?=
 all: build  ## build the library and the command build/terse
 
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Tests are part of the build folder, so their packages are part of the set-up.
 setup:
@@ -41,6 +41,10 @@ test-mutants: build  ## make mistakes in the library on purpose: does a test not
 	@tests/mutants/campaign
 	@tests/mutants/campaign --claims
 
+MINUTES ?= 30
+test-campaign: build  ## random faults against random trainings for MINUTES=30
+	@tests/campaign/campaign --minutes $(MINUTES)
+
 bench: build  ## time every codec against the memory limit, and top-k against PyTorch's
 	@build/terse bench codecs
 	@bench/peers
@@ -61,4 +65,4 @@ format:  ## rewrite the C files in the project's style
 clean:  ## remove everything that was built
 	rm -rf build
 
-.PHONY: all help setup build demo test test-torch test-torch2 wheel test-long test-mutants bench install lint format clean
+.PHONY: all help setup build demo test test-torch test-torch2 wheel test-long test-mutants test-campaign bench install lint format clean

@@ -130,7 +130,8 @@ static int run(int argc, char **argv)
     int code = train_request_read(argc, argv, 1, &request);
     if (code != CLI_OK)
         return code;
-    if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
+    if (launched &&
+        ranks_start(request.settings.timeout, &request.settings.group, &fault) != TERSE_OK)
         return msg_error(CLI_REFUSED, "compare: %s", fault.text);
     code = train_request_complete(&request);
     progress_catch_signals(&request, launched);

@@ -4,6 +4,7 @@
 
 #include "command.h"
 #include "common/launcher.h"
+#include "launch_message.h"
 #include "message.h"
 #include "ranks.h"
 #include "report/chart.h"
@@ -112,20 +113,30 @@ static int train(struct train_request *request)
     return printed == CLI_OK ? train_result_code(&result) : printed;
 }
 
-static int run(int argc, char **argv)
+/* Until MPI ends. Returns an exit code. */
+static int run_rank(int argc, char **argv, struct train_request *request)
 {
-    struct train_request request;
     terse_fault fault = {.rank = -1};
     const int launched = com_launched() > 0;
-    int code = train_request_read(argc, argv, 0, &request);
+    int code = train_request_read(argc, argv, 0, request);
     if (code != CLI_OK)
         return code;
-    if (launched && ranks_start(&request.settings.group, &fault) != TERSE_OK)
+    if (launched &&
+        ranks_start(request->settings.timeout, &request->settings.group, &fault) != TERSE_OK)
         return msg_error(CLI_REFUSED, "train: %s", fault.text);
-    code = train_request_complete(&request);
-    progress_catch_signals(&request, launched);
+    code = train_request_complete(request);
+    progress_catch_signals(request, launched);
     if (code == CLI_OK)
-        code = train(&request);
-    train_request_free(&request);
+        code = train(request);
+    train_request_free(request);
+    return code;
+}
+
+static int run(int argc, char **argv)
+{
+    struct train_request request = {.kept = NULL};
+    launch_tell_here();
+    const int code = run_rank(argc, argv, &request);
+    launch_tell_end(code);
     return ranks_end(request.settings.group, code);
 }

@@ -13,6 +13,7 @@
 #include "report/run.h"
 #include "train/files/checkpoint.h"
 #include "train/loop/options.h"
+#include "train/loop/share.h"
 #include "train_result.h"
 
 /* ---- the list ---- */
@@ -203,10 +204,15 @@ int member_run(const struct train_request *request, struct member *member,
     terse_group *const group = request->settings.group;
     terse_fault fault;
     const double start = now();
-    int32_t next = campaign->is_root ? (int32_t)decide(request, member) : NEXT_NOTHING;
+    uint8_t decided = campaign->is_root ? (uint8_t)decide(request, member) : NEXT_NOTHING;
+    void *bytes = &decided;
+    uint64_t len = sizeof decided;
     int code = CLI_OK;
-    if (group && terse_group_broadcast(group, 0, &next, sizeof next, &fault) != TERSE_OK)
+    if (group && trn_share_bytes(group, "its next member", &bytes, &len, &fault) != TERSE_OK)
         return msg_error(CLI_MACHINE, "compare: %s", fault.text);
+    const uint8_t next = *(const uint8_t *)bytes;
+    if (bytes != &decided)
+        free(bytes);
     if (next == NEXT_REFUSE)
         return CLI_REFUSED;
     if (next != NEXT_NOTHING) {

@@ -7,6 +7,7 @@
 
 #include "message.h"
 #include "table.h"
+#include "train/loop/share.h"
 
 #define HELD_OUT 0.1 /* share of the training examples, unless --validation names another */
 
@@ -95,9 +96,14 @@ int tuning_run(const struct train_request *request, const struct sweep *sweep,
     if (code != CLI_OK)
         return code;
     choose(tuning, sweep);
-    if (group && terse_group_broadcast(group, 0, tuning->best,
-                                       sweep->methods * sizeof *tuning->best, &fault) != TERSE_OK)
+    void *bytes = tuning->best;
+    uint64_t len = sweep->methods * sizeof *tuning->best;
+    if (group && trn_share_bytes(group, "the chosen rates", &bytes, &len, &fault) != TERSE_OK)
         return msg_error(CLI_MACHINE, "compare: %s", fault.text);
+    if (bytes != tuning->best) {
+        memcpy(tuning->best, bytes, sweep->methods * sizeof *tuning->best);
+        free(bytes);
+    }
     return CLI_OK;
 }
 

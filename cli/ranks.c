@@ -1,11 +1,15 @@
 #include "ranks.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/launcher.h"
 #include "message.h"
 
 typedef terse_status start_fn(terse_fault *fault);
@@ -17,6 +21,40 @@ static struct {
     handle_fn *handle;
     stop_fn *stop;
 } mpi;
+
+/* ---- a time limit for calls of MPI that wait for all ranks ---- */
+
+enum { LEAST_SECONDS = 20 }; /* starting takes longer than a step */
+
+static char watch_text[300]; /* written before the alarm is set */
+static unsigned watch_seconds = 60;
+
+static void give_up(int number)
+{
+    (void)number;
+    while (write(STDERR_FILENO, watch_text, strlen(watch_text)) < 0 && errno == EINTR)
+        continue;
+    _exit(CLI_MACHINE); /* the launcher then ends the other ranks */
+}
+
+static void watch(const char *what)
+{
+    struct sigaction action = {.sa_handler = give_up};
+    (void)sigemptyset(&action.sa_mask);
+    (void)snprintf(watch_text, sizeof watch_text,
+                   "terse: rank %u: MPI did not %s within %u s: a rank is stopped, still waits to "
+                   "be started, or cannot be reached; --timeout waits longer\n",
+                   (unsigned)com_launched_rank(), what, watch_seconds);
+    (void)sigaction(SIGALRM, &action, NULL);
+    (void)alarm(watch_seconds);
+}
+
+static void watch_no_more(void)
+{
+    (void)alarm(0);
+}
+
+/* ---- the library ---- */
 
 /* Where a library of this name may be: beside the command (a build folder), or in the lib folder
  * next to its bin. */
@@ -47,7 +85,7 @@ static void find(void *library, const char *name, void *out, size_t size)
     memcpy(out, &symbol, size);
 }
 
-terse_status ranks_start(terse_group **out, terse_fault *fault)
+terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault)
 {
     const char *const given = getenv("TERSE_MPI_LIBRARY");
     void *library =
@@ -68,8 +106,14 @@ terse_status ranks_start(terse_group **out, terse_fault *fault)
                        "libterse-mpi is of another version: install both of the same version");
         return TERSE_UNSUPPORTED;
     }
-    const terse_status status = mpi.start(fault);
-    return status == TERSE_OK ? mpi.handle(out, fault) : status;
+    if (seconds > 0)
+        watch_seconds = (unsigned)ceil(seconds > LEAST_SECONDS ? seconds : LEAST_SECONDS);
+    watch("start");
+    terse_status status = mpi.start(fault);
+    if (status == TERSE_OK)
+        status = mpi.handle(out, fault);
+    watch_no_more();
+    return status;
 }
 
 int ranks_end(terse_group *group, int code)
@@ -82,6 +126,8 @@ int ranks_end(terse_group *group, int code)
         (void)fflush(stdout); /* the launcher may end this process once MPI has ended */
         terse_group_destroy(group);
     }
+    watch("end");
     mpi.stop(failed ? code : 0);
+    watch_no_more();
     return code;
 }

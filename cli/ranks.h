@@ -6,8 +6,10 @@
 #include <terse/group.h>
 
 /* Loads libterse-mpi (TERSE_MPI_LIBRARY, or the one beside this command), starts MPI and takes the
- * handle. TERSE_UNSUPPORTED: there is no such library. */
-terse_status ranks_start(terse_group **out, terse_fault *fault);
+ * handle. TERSE_UNSUPPORTED: there is no such library. MPI_Init and MPI_Finalize have no timeout:
+ * if MPI has not started or ended within `seconds` (0: 60; at least 20), as a rank is stopped or
+ * cannot be reached, the process ends with a message and CLI_MACHINE. */
+terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault);
 
 /* Ends this process's part in MPI and returns its exit code. A failure ends all processes. After a
  * training that was finished or stopped the group is destroyed, and only rank 0 has a code that is

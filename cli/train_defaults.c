@@ -6,6 +6,7 @@
 #include "message.h"
 #include "train/data/data.h"
 #include "train/loop/options.h"
+#include "train/loop/share.h"
 #include "train_request.h"
 
 /* The length: epochs or steps, whichever was typed, else whichever the resumed run had. */
@@ -52,22 +53,19 @@ static terse_status read_run(terse_group *group, const char *folder, com_json **
 {
     char *const path = folder ? com_path_join(folder, "run.json") : NULL;
     char *text = NULL;
-    uint64_t len = 0;
     terse_status status = TERSE_OK;
     if (path && (!group || terse_group_rank(group) == 0) &&
         com_json_read(path, out, NULL) == TERSE_OK && group &&
-        com_json_print(*out, 0, &text, NULL) == TERSE_OK)
-        len = strlen(text);
+        com_json_print(*out, 0, &text, NULL) != TERSE_OK)
+        text = NULL;
     free(path);
+    void *bytes = text;
+    uint64_t len = text ? strlen(text) : 0;
     if (group)
-        status = terse_group_broadcast(group, 0, &len, sizeof len, fault);
-    if (status == TERSE_OK && len > 0 && !text && !(text = malloc(len)))
-        status = TERSE_NO_MEMORY;
-    if (status == TERSE_OK && len > 0)
-        status = terse_group_broadcast(group, 0, text, (size_t)len, fault);
+        status = trn_share_bytes(group, "its run.json", &bytes, &len, fault);
     if (status == TERSE_OK && len > 0 && !*out)
-        status = com_json_parse("run.json", text, (size_t)len, out, fault);
-    free(text);
+        status = com_json_parse("run.json", bytes, (size_t)len, out, fault);
+    free(bytes);
     return status;
 }
 

@@ -26,3 +26,13 @@ uint32_t com_launched(void)
     const uint32_t tasks = number_of("SLURM_STEP_NUM_TASKS");
     return tasks ? tasks : 1;
 }
+
+uint32_t com_launched_rank(void)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK",
+                                        "SLURM_PROCID"};
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        if (getenv(ranks[i]))
+            return number_of(ranks[i]);
+    return 0;
+}

@@ -8,4 +8,7 @@
  * terse_mpi_launched, without libterse-mpi, which the command loads only if there is a launcher. */
 uint32_t com_launched(void);
 
+/* The rank that the launcher gave this process; 0 if there is no launcher. */
+uint32_t com_launched_rank(void);
+
 #endif

@@ -61,7 +61,8 @@ typedef struct terse_group_ops {
     terse_status (*post)(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
                          int32_t *rank);
     terse_status (*test)(void *context, uint32_t slot, int *done, int32_t *rank);
-    /* Waits at most `nanoseconds`; TERSE_TIMEOUT when they have passed. */
+    /* TERSE_TIMEOUT: not a byte has arrived for `nanoseconds`, counted from the call at the
+     * earliest. An engine that cannot tell counts from the call. */
     terse_status (*wait)(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank);
     /* The rest may be NULL. Called once, when the group has failed or is destroyed with requests
      * under way: nobody will wait for them. */
@@ -83,7 +84,8 @@ TERSE_API void terse_group_destroy(terse_group *group);
 TERSE_API uint32_t terse_group_rank(const terse_group *group);
 TERSE_API uint32_t terse_group_workers(const terse_group *group);
 
-/* The longest that wait waits, in seconds: at least 0.001, default 60. */
+/* The longest that wait waits without a byte from any rank, in seconds: at least 0.001, default
+ * 60. A transfer that is slow but moves is not ended. */
 TERSE_API TERSE_CHECK terse_status terse_group_set_timeout(terse_group *group, double seconds);
 
 /* Bytes that this handle has sent to and received from other ranks since it was created. */
@@ -124,8 +126,8 @@ TERSE_API TERSE_CHECK terse_status terse_group_post_barrier(terse_group *group, 
 TERSE_API TERSE_CHECK terse_status terse_group_test(terse_group *group, terse_request request,
                                                     int *done, terse_fault *fault);
 
-/* Waits until the request is done or the timeout has passed. With TERSE_TIMEOUT and TERSE_PEER_LOST
- * the fault names the rank. */
+/* Waits until the request is done or no byte has arrived for the timeout. With TERSE_TIMEOUT and
+ * TERSE_PEER_LOST the fault names the rank. */
 TERSE_API TERSE_CHECK terse_status terse_group_wait(terse_group *group, terse_request request,
                                                     terse_fault *fault);
 

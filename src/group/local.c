@@ -3,7 +3,6 @@
  * receiver that no thread serves yet. So one thread that drives all handles never waits for itself,
  * and several threads share the work. All-to-alls complete in the order of posting. One is done
  * when its last byte is copied. */
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,6 +44,7 @@ struct board {
     uint32_t owners;  /* handles not yet destroyed, plus terse_group_local while it runs */
     uint32_t copying; /* threads that are copying, without the lock */
     uint64_t done;    /* all-to-alls 0 .. done-1 are done */
+    uint64_t moved;   /* when a handle posted last, in nanoseconds */
     int broken;
     int32_t blamed;
     int32_t also_blamed; /* the other side of a mismatch, or -1 */
@@ -79,6 +79,13 @@ static terse_status blame(const struct handle *handle, int32_t *rank)
 }
 
 /* ---- the engine ---- */
+
+static uint64_t nanoseconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 /* Serves one receiver of the oldest all-to-all that has one left. Returns 0 if there is none.
  * Releases the lock while it copies. */
@@ -139,6 +146,7 @@ static terse_status local_post(void *context, uint32_t slot, const terse_alltoal
     if (!status) {
         handle->number[slot] = handle->posted++;
         rendezvous->posted++;
+        board->moved = nanoseconds_now();
     }
     if (!status && rendezvous->posted == workers) {
         uint64_t total = 0;
@@ -194,31 +202,39 @@ static terse_status local_test(void *context, uint32_t slot, int *done, int32_t 
     return status;
 }
 
-/* Copies as long as there is something to copy, then sleeps until the board changes. The timeout
- * applies to posting: once all have posted, only copying is left, which needs none. */
-static terse_status local_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
+/* Sleeps until the board changes or the time has come. */
+static void sleep_until(struct board *board, uint64_t end)
 {
     const uint64_t second = 1000000000u;
+    const struct timespec time = {(time_t)(end / second), (long)(end % second)};
+    (void)pthread_cond_timedwait(&board->changed, &board->lock, &time);
+}
+
+/* Copies as long as there is something to copy, then sleeps until the board changes. The timeout
+ * applies to posting, and counts from the last post of any handle: once all have posted, only
+ * copying is left, which needs none. */
+static terse_status local_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
+{
     struct handle *const handle = context;
     struct board *const board = handle->board;
     const uint64_t number = handle->number[slot];
-    struct timespec end;
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    const uint64_t sum = (uint64_t)end.tv_nsec + nanoseconds % second;
-    end.tv_sec += (time_t)(nanoseconds / second + sum / second);
-    end.tv_nsec = (long)(sum % second);
+    const uint64_t start = nanoseconds_now();
     pthread_mutex_lock(&board->lock);
     terse_status status = check(handle, number, rank);
     while (!status && board->done <= number) {
-        if (!serve_one(board) && board->done <= number) {
-            if (first_absent(board, number, 0) < 0) {
-                pthread_cond_wait(&board->changed, &board->lock);
-            } else if (pthread_cond_timedwait(&board->changed, &board->lock, &end) == ETIMEDOUT &&
-                       !board->broken && first_absent(board, number, 0) >= 0) {
-                *rank = first_absent(board, number, 0);
-                break_board(board, *rank, -1);
-                status = TERSE_TIMEOUT;
-            }
+        const int served = serve_one(board);
+        const int32_t absent = first_absent(board, number, 0);
+        const uint64_t end = (board->moved > start ? board->moved : start) + nanoseconds;
+        if (served || board->done > number) {
+            /* There may be more to copy. */
+        } else if (absent < 0) {
+            pthread_cond_wait(&board->changed, &board->lock);
+        } else if (nanoseconds_now() < end) {
+            sleep_until(board, end);
+        } else if (!board->broken) {
+            *rank = absent;
+            break_board(board, *rank, -1);
+            status = TERSE_TIMEOUT;
         }
         if (!status)
             status = check(handle, number, rank);

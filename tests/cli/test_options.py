@@ -35,9 +35,10 @@ class Options(Case):
         text = re.sub(r"\n {20,}", " ", text)
         found = {}
         for line in text.split("\n"):
-            match = re.match(r"  (?:-\w, )?--([a-z-]+)( [A-Z]+)? +(.*)", line)
+            match = re.match(r"  (?:-\w, )?-(?:-([a-z-]+)|\w)( [A-Z]+)? +(.*)", line)
             self.assertIsNotNone(match, line)
-            found[match.group(1)] = (bool(match.group(2)), match.group(3))
+            if match.group(1):
+                found[match.group(1)] = (bool(match.group(2)), match.group(3))
         return found
 
     def assert_same(self, name, ours, theirs):
@@ -65,6 +66,12 @@ class Options(Case):
         for name in but:
             self.error("compare", "--methods", "dense", "--%s" % name,
                        *(("x",) if man_options("train")[name][0] else ()), expect=USAGE)
+
+    def test_the_manual_lists_the_options_of_launch(self):
+        ours, theirs = self.options("launch"), man_options("launch")
+        self.assertEqual(set(ours), set(theirs))
+        for name in ours:
+            self.assert_same(name, ours[name], theirs[name])
 
     def names(self, option):
         return re.split(r", ", self.options("train")[option][1].split(";")[0])

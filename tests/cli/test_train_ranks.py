@@ -73,6 +73,26 @@ class OpenMpi(TrainCase):
                 self.assertIn(reason, done.stderr.decode())
                 self.assertEqual(done.stdout.strip(), b"")
 
+    def test_a_rank_stopped_during_the_start(self):
+        """MPI_Init has no timeout of its own. Rank 2 is stopped before it."""
+        slot = self.path("slot.sh")
+        with open(slot, "w", encoding="ascii") as file:
+            file.write('#!/bin/sh\n[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" != 2 ] || kill -STOP $$\n'
+                       'exec "$@"\n')
+        os.chmod(slot, 0o755)
+        start, words = time.monotonic(), ("--steps", "5", "--timeout", "3")
+        begun = [(self.begin(*words, launcher=(*launch(4), slot), env=LAUNCH_ENV), (MACHINE,))]
+        if MPICH_LIBRARY:
+            begun.append((self.begin(*words, launcher=(MPICH, "-n", "4", slot),
+                                     env={"TERSE_MPI_LIBRARY": MPICH_LIBRARY}),
+                          (MACHINE, 9)))  # 9: of those that MPICH killed
+        for process, codes in begun:
+            _, err = process.communicate(timeout=100)
+            self.assertIn(process.returncode, codes, err.decode())
+            self.assertRegex(err.decode(),
+                             "rank [013]: MPI did not start within 20 s: a rank is stopped")
+        self.assertLess(time.monotonic() - start, 60)
+
     def test_ranks_that_differ_are_named(self):
         """Rank 2 has one other option; the data also other contents under the same name."""
         for mine, theirs, reason in (

@@ -62,6 +62,18 @@ SPECS = [
     "topk:kepe=1", "tpok", "", ":", "log:k=2.5", "log:k=2,k=2", "uniform:bits=4,", "natural:x=1",
 ]
 
+RANK_LINES = [
+    "terse launch: here, rank 3", "terse launch: end, rank 0, code 75",
+    "terse launch: end, rank 4096, code 1", "terse launch: here, rank 99999999999",
+    "mpirun noticed that process rank 1 with PID 77 on node a exited on signal 9 (Killed).",
+    "=   RANK 1 PID 77 RUNNING AT a", "srun: error: node4: task 3: Killed",
+    "terse: rank 2: train: rank 1: no message within the timeout of 60 s", "step 3", ""]
+# The spec, then for each record which of its numbers are changed and by what (step_records.c).
+STEP_RECORDS = [bytes([spec]) + bytes(before) + bytes([which]) + change
+                for spec in range(4) for before in (0, 2, 4)
+                for which, change in ((1, b"\1"), (2, b"\0\0\0\0\0\0\0\x80"), (3, bytes(range(24))),
+                                      (0xff, b"\xff" * 64))]
+
 
 def main():
     out = pathlib.Path(sys.argv[1])
@@ -69,6 +81,9 @@ def main():
                              for folder in ("frames", "refuse")
                              for path in sorted((GOLDEN / folder).glob("*.terse"))],
               "metrics": list(make_runs.seeds()),
+              "launch_message": [(f"line-{i:02}", line.encode())
+                                 for i, line in enumerate(RANK_LINES)],
+              "step_records": [(f"step-{i:02}", record) for i, record in enumerate(STEP_RECORDS)],
               "spec": [(f"spec-{i:02}", spec.encode()) for i, spec in enumerate(SPECS + METHODS)]}
     corpus.update(corpus_train.corpus())
     for target in ("decode", "round_trip", "sets"):

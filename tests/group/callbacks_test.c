@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -54,6 +55,58 @@ static void sockets_name_who_is_late_or_gone(void **state)
     assert_int_equal(fault.rank, 2);
     terse_group_destroy(handles[0]);
     terse_group_destroy(handles[1]);
+}
+
+/* ---- a timeout counts from the last byte ---- */
+
+enum { SLOW_LEN = 6000, BURST = 100 }; /* 60 bursts, 10 ms apart: 0.6 s at least */
+
+static double slow_seconds[MOST]; /* of the wait, by rank */
+static terse_fault slow_faults[MOST];
+
+/* Nothing arrives at rank 0, the root: it waits for as long as the others need. */
+static const char *broadcast_slowly(terse_group *handle)
+{
+    static uint8_t bytes[MOST][SLOW_LEN];
+    const uint32_t rank = terse_group_rank(handle);
+    struct timespec start;
+    struct timespec end;
+    if (terse_group_set_timeout(handle, rank == 0 ? 3 : 0.3) != TERSE_OK)
+        return "no timeout";
+    (void)clock_gettime(CLOCK_MONOTONIC, &start);
+    const terse_status status =
+        terse_group_broadcast(handle, 0, bytes[rank], SLOW_LEN, &slow_faults[rank]);
+    (void)clock_gettime(CLOCK_MONOTONIC, &end);
+    slow_seconds[rank] =
+        difftime(end.tv_sec, start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) * 1e-9;
+    return status == TERSE_OK ? NULL : terse_status_text(status);
+}
+
+static void slow_but_steady_is_no_timeout(void **state)
+{
+    terse_group *handles[MOST];
+    (void)state;
+    assert_true(sockets_open_slow(3, BURST, SIZE_MAX, handles));
+    assert_null(crew_run(handles, 3, broadcast_slowly));
+    for (uint32_t r = 1; r < 3; r++)
+        assert_true(slow_seconds[r] > 0.5); /* longer than the timeout */
+    for (uint32_t r = 0; r < 3; r++)
+        terse_group_destroy(handles[r]);
+}
+
+static void a_transfer_that_stops_is_a_timeout(void **state)
+{
+    terse_group *handles[MOST];
+    (void)state;
+    assert_true(sockets_open_slow(3, BURST, SLOW_LEN / 2, handles));
+    assert_non_null(crew_run(handles, 3, broadcast_slowly));
+    for (uint32_t r = 1; r < 3; r++) {
+        assert_true(slow_seconds[r] > 0.55 && slow_seconds[r] < 3); /* 0.3 s to the last byte */
+        assert_int_equal(slow_faults[r].rank, 0);
+        assert_non_null(strstr(slow_faults[r].text, "no message within the timeout of 0.3 s"));
+    }
+    for (uint32_t r = 0; r < 3; r++)
+        terse_group_destroy(handles[r]);
 }
 
 /* ---- post blocks until the all-to-all is done ---- */
@@ -243,6 +296,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sockets_do_every_check),
         cmocka_unit_test(sockets_name_who_is_late_or_gone),
+        cmocka_unit_test(slow_but_steady_is_no_timeout),
+        cmocka_unit_test(a_transfer_that_stops_is_a_timeout),
         cmocka_unit_test(blocking_post_does_every_check),
         cmocka_unit_test(failures_end_the_group_once),
         cmocka_unit_test(an_invalid_rank_is_not_named),

@@ -106,6 +106,28 @@ static void threads_name_who_is_late(void **state)
     }
 }
 
+/* Ranks post 0.2 s after one another: the first waits for 0.6 s with a timeout of 0.4 s. */
+static const char *post_one_by_one(terse_group *handle)
+{
+    const uint32_t rank = terse_group_rank(handle);
+    terse_fault fault = {0};
+    if (terse_group_barrier(handle, &fault) != TERSE_OK)
+        return "not even at the start";
+    if (terse_group_set_timeout(handle, 0.4) != TERSE_OK)
+        return "no timeout";
+    (void)usleep(rank * 200000u);
+    return terse_group_barrier(handle, &fault) == TERSE_OK ? NULL : "a rank is called late";
+}
+
+static void a_timeout_counts_from_the_last_post(void **state)
+{
+    terse_group *handles[WORKERS];
+    (void)state;
+    open_handles(handles, 60);
+    assert_null(crew_run(handles, WORKERS, post_one_by_one));
+    close_handles(handles);
+}
+
 /* ---- gone ---- */
 
 static void who_left_is_named(void **state)
@@ -281,6 +303,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_never_posts_is_named),
         cmocka_unit_test(threads_name_who_is_late),
+        cmocka_unit_test(a_timeout_counts_from_the_last_post),
         cmocka_unit_test(who_left_is_named),
         cmocka_unit_test(leaving_after_the_end_breaks_nothing),
         cmocka_unit_test(leaving_before_the_end_breaks_the_group),

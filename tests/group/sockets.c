@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 8 };
+enum { MOST = 8, PAUSE_NS = 10000000 };
 
 /* The bytes left to send and to receive between this handle and one peer, for one request. */
 struct stream {
@@ -24,7 +24,19 @@ struct engine {
     struct stream streams[TERSE_MAX_REQUESTS][MOST];
     uint32_t queue[TERSE_MAX_REQUESTS]; /* slots in the order of their posts, oldest first */
     uint32_t queued;
+    uint64_t moved; /* bytes that have arrived so far */
+    size_t burst;   /* bytes to send to a rank at most between two pauses */
+    size_t limit;   /* bytes to send to a rank at all */
+    size_t sent[MOST];
+    uint64_t sent_at[MOST]; /* when the last burst began */
 };
+
+static uint64_t nanoseconds_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 static terse_status post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
                          int32_t *rank)
@@ -63,17 +75,34 @@ static struct stream *first_to_recv(struct engine *engine, uint32_t r)
     return NULL;
 }
 
+/* The bytes that the line to rank r takes now. */
+static size_t may_send(struct engine *engine, uint32_t r)
+{
+    const uint64_t now = nanoseconds_now();
+    const size_t left = engine->limit - engine->sent[r];
+    if (engine->burst == SIZE_MAX)
+        return SIZE_MAX;
+    if (now - engine->sent_at[r] < PAUSE_NS)
+        return 0;
+    engine->sent_at[r] = now;
+    return engine->burst < left ? engine->burst : left;
+}
+
 /* Sends and receives without blocking. Returns 0 if rank r is gone. */
 static int move(struct engine *engine, uint32_t r)
 {
     struct stream *stream;
-    while ((stream = first_to_send(engine, r)) != NULL) {
-        const ssize_t n = send(engine->sockets[r], stream->send_at, stream->send_left,
-                               MSG_DONTWAIT | MSG_NOSIGNAL);
+    size_t allowed = may_send(engine, r);
+    while (allowed && (stream = first_to_send(engine, r)) != NULL) {
+        const size_t len = stream->send_left < allowed ? stream->send_left : allowed;
+        const ssize_t n =
+            send(engine->sockets[r], stream->send_at, len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0)
             break; /* full, or gone: recv finds out */
         stream->send_at += n;
         stream->send_left -= (size_t)n;
+        engine->sent[r] += (size_t)n;
+        allowed -= (size_t)n;
     }
     while ((stream = first_to_recv(engine, r)) != NULL) {
         const ssize_t n =
@@ -84,6 +113,7 @@ static int move(struct engine *engine, uint32_t r)
             break;
         stream->recv_at += n;
         stream->recv_left -= (size_t)n;
+        engine->moved += (uint64_t)n;
     }
     return 1;
 }
@@ -111,41 +141,37 @@ static terse_status test(void *context, uint32_t slot, int *done, int32_t *rank)
     return TERSE_OK;
 }
 
-static uint64_t nanoseconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 static void sleep_until_something_can_move(struct engine *engine)
 {
     struct pollfd polled[MOST];
     nfds_t count = 0;
     for (uint32_t r = 0; r < engine->workers; r++) {
         const short in = first_to_recv(engine, r) ? POLLIN : 0;
-        const short out = first_to_send(engine, r) ? POLLOUT : 0;
+        const short out = engine->burst == SIZE_MAX && first_to_send(engine, r) ? POLLOUT : 0;
         if (in || out)
             polled[count++] = (struct pollfd){engine->sockets[r], (short)(in | out), 0};
     }
-    (void)poll(polled, count, 20);
+    (void)poll(polled, count, engine->burst == SIZE_MAX ? 20 : 2);
 }
 
 static terse_status wait_for(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
     struct engine *const engine = context;
-    const uint64_t end = nanoseconds_now() + nanoseconds;
+    uint64_t end = nanoseconds_now() + nanoseconds;
     int done = 0;
     terse_status status = test(context, slot, &done, rank);
-    while (!status && !done) {
-        if (nanoseconds_now() > end) {
+    for (uint64_t moved = engine->moved; !status && !done; moved = engine->moved) {
+        sleep_until_something_can_move(engine);
+        status = test(context, slot, &done, rank);
+        const uint64_t now = nanoseconds_now();
+        if (engine->moved != moved) {
+            end = now + nanoseconds;
+        } else if (!status && !done && now > end) {
             for (uint32_t r = engine->workers; r-- > 0;)
                 if (engine->streams[slot][r].recv_left)
                     *rank = (int32_t)r;
             return TERSE_TIMEOUT;
         }
-        sleep_until_something_can_move(engine);
-        status = test(context, slot, &done, rank);
     }
     return status;
 }
@@ -172,7 +198,7 @@ static int connect_all(struct engine **engines, uint32_t workers)
     return 1;
 }
 
-int sockets_open(uint32_t workers, terse_group **handles)
+int sockets_open_slow(uint32_t workers, size_t burst, size_t limit, terse_group **handles)
 {
     static const terse_group_ops ops = {
         .size = sizeof ops, .post = post, .test = test, .wait = wait_for, .destroy = destroy};
@@ -185,6 +211,8 @@ int sockets_open(uint32_t workers, terse_group **handles)
             return 0;
         engines[r]->rank = r;
         engines[r]->workers = workers;
+        engines[r]->burst = burst;
+        engines[r]->limit = limit;
         for (uint32_t i = 0; i < MOST; i++)
             engines[r]->sockets[i] = -1;
     }
@@ -194,4 +222,9 @@ int sockets_open(uint32_t workers, terse_group **handles)
         if (terse_group_callbacks(&ops, engines[r], r, workers, &handles[r]))
             return 0;
     return 1;
+}
+
+int sockets_open(uint32_t workers, terse_group **handles)
+{
+    return sockets_open_slow(workers, SIZE_MAX, SIZE_MAX, handles);
 }

@@ -7,4 +7,8 @@
 /* Creates the handles of a group of at most 8 workers over socket pairs. Returns 0 on failure. */
 int sockets_open(uint32_t workers, terse_group **handles);
 
+/* The same over slow links: each rank sends at most `burst` bytes every 10 ms to each other rank,
+ * and nothing more after `limit` bytes. */
+int sockets_open_slow(uint32_t workers, size_t burst, size_t limit, terse_group **handles);
+
 #endif

@@ -11,6 +11,8 @@ from torch.nn.parallel import DistributedDataParallel
 import terse.torch
 from crew import Skip
 from support import batch, flat, hooked, net, raises, same_everywhere, state_of, train
+from terse._library import check, library
+from terse._method import Method
 
 
 def ddp_with(needed, model=None, **options):
@@ -201,3 +203,34 @@ def case_a_compiled_model(rank, workers):
         fast = compiled(rank, spec, torch.compile)
         assert torch.allclose(plain, fast, atol=1e-4), (spec, float((plain - fast).abs().max()))
     torch._dynamo.reset()
+
+
+def case_a_slow_transfer_is_no_timeout(rank, workers):
+    """Messages go in pieces, and the timeout counts from the last piece. Of two ranks, rank 1 takes
+    longer to send them than the timeout."""
+    from terse.torch import group as module
+    from terse.torch.group import Group, members, own_group
+    piece, isend, sent = module._PIECE, dist.isend, []
+
+    def slowly(*words, **how):
+        if workers == 2 and rank == 1:
+            time.sleep(0.2)
+        sent.append(time.monotonic())
+        return isend(*words, **how)
+
+    try:
+        module._PIECE = 1000
+        group, weights = Group(own_group(None, 20), members(None), 20), torch.zeros(3000)
+        method = Method("dense:momentum=0,lr=1", group, [("w", (50, 60))], weights.data_ptr())
+        gradient = torch.full((3000,), float(rank + 1))
+        method.step(gradient.data_ptr())
+        assert torch.equal(weights, torch.full((3000,), -(workers + 1) / 2)), weights
+        check(library().group_set_timeout(group.handle, 0.7))
+        dist.isend = slowly
+        method.step(gradient.data_ptr())
+        assert torch.equal(weights, torch.full((3000,), -(workers + 1.0))), weights
+        assert sent[6] - sent[0] > 0.7 or workers != 2 or rank == 0, sent  # 6000 bytes: 6 pieces
+        method.close()
+        group.close()
+    finally:
+        module._PIECE, dist.isend = piece, isend

@@ -46,6 +46,66 @@ int run_stopped(void)
     return 1;
 }
 
+/* The last rank sends 30 messages, one every 0.1 s (this program's messages have 1000 bytes, and a
+ * call of test starts the next), and stops itself after `last_message`. The others wait with a
+ * timeout of 1 s. */
+static terse_status broadcast_slowly(terse_group *group, int last_message, terse_fault *fault)
+{
+    static unsigned char bytes[30000];
+    const uint32_t last = terse_group_workers(group) - 1;
+    terse_request request;
+    int done = 0;
+    terse_status status =
+        terse_group_post_broadcast(group, last, bytes, sizeof bytes, &request, fault);
+    if (terse_group_rank(group) != last)
+        return status ? status : terse_group_wait(group, request, fault);
+    for (int i = 0; !status && !done; i++) {
+        if (i == last_message)
+            (void)raise(SIGSTOP);
+        (void)usleep(100000);
+        status = terse_group_test(group, request, &done, fault);
+    }
+    return status;
+}
+
+int run_slow(void)
+{
+    terse_group *group = NULL;
+    terse_fault fault = {0};
+    if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault) || terse_group_set_timeout(group, 1))
+        return report("slow", fault.text);
+    const double start = seconds_now();
+    const terse_status status = broadcast_slowly(group, -1, &fault);
+    const char *bad = status ? fault.text : NULL;
+    if (!status && seconds_now() - start < 2)
+        bad = "was not slow";
+    const int result = report("a slow transfer that moves is no timeout", bad);
+    terse_group_destroy(group);
+    return result;
+}
+
+int run_stalled(void)
+{
+    terse_group *group = NULL;
+    terse_fault fault = {0};
+    if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault) || terse_group_set_timeout(group, 1))
+        return 1;
+    const int32_t last = (int32_t)terse_group_workers(group) - 1;
+    const double start = seconds_now();
+    printf("pid %d\n", (int)getpid());
+    (void)fflush(stdout);
+    const terse_status status = broadcast_slowly(group, 15, &fault);
+    const double took = seconds_now() - start;
+    const int right = status == TERSE_TIMEOUT && fault.rank == last && took > 2 && took < 6;
+    printf("%s: rank %d: %s after %.1f s: %s\n", right ? "named" : "wrong",
+           (int)terse_group_rank(group), terse_status_text(status), took, fault.text);
+    (void)fflush(stdout);
+    terse_group_destroy(group);
+    (void)sleep(2); /* the others' lines */
+    terse_mpi_stop(9);
+    return 1;
+}
+
 static const char *mismatch(size_t root_len, size_t len)
 {
     static const char *bad;

@@ -1,4 +1,6 @@
-/* Started by mpirun: ranks checks | split | single | launched | start | stopped | mismatch */
+/* Started by mpirun: ranks checks | split | single | launched | start | stopped | slow | stalled |
+ * mismatch
+ */
 #include "ranks/ranks.h"
 
 #include <pthread.h>
@@ -159,10 +161,10 @@ int main(int count, char **words)
         const char *name;
         int (*run)(void);
         int needs_mpi;
-    } parts[] = {{"checks", run_checks, 1},    {"split", run_split, 1},
-                 {"single", run_single, 0},    {"launched", run_launched, 0},
-                 {"start", run_start, 0},      {"stopped", run_stopped, 1},
-                 {"mismatch", run_mismatch, 1}};
+    } parts[] = {
+        {"checks", run_checks, 1},     {"split", run_split, 1},     {"single", run_single, 0},
+        {"launched", run_launched, 0}, {"start", run_start, 0},     {"stopped", run_stopped, 1},
+        {"slow", run_slow, 1},         {"stalled", run_stalled, 1}, {"mismatch", run_mismatch, 1}};
     for (size_t i = 0; count == 2 && i < sizeof parts / sizeof *parts; i++)
         if (strcmp(words[1], parts[i].name) == 0)
             return parts[i].needs_mpi ? with_mpi(parts[i].run) : parts[i].run();

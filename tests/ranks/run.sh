@@ -49,10 +49,10 @@ part() {
     fi
 }
 
-# All ranks but the stopped one name it, and no process is left.
+# stopped COUNT command...: all ranks but the stopped one name it, and no process is left.
 stopped() {
     local pid left=0
-    start "$1" "$program" stopped >"$out" 2>&1
+    start "$@" >"$out" 2>&1
     [ "$(grep -c "^named: .*rank $(($1 - 1)): " "$out")" -eq "$(($1 - 1))" ] || return 1
     sleep 1
     while read -r pid; do
@@ -71,9 +71,13 @@ part 3 "$program" mismatch
 part 3 "$short" mismatch
 
 for count in 2 4; do
-    stopped "$count"
+    stopped "$count" "$program" stopped
     verdict "$?" "a stopped rank is named within the timeout ($count ranks)"
 done
+
+part 3 "$short" slow
+stopped 3 "$short" stalled
+verdict "$?" "a rank that stops half-way is named, the timeout after its last message"
 
 start 3 "$program" launched >"$out" 2>&1 && [ "$(grep -c '^launched 3$' "$out")" -eq 3 ]
 verdict "$?" "the launcher is detected without MPI_Init"

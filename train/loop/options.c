@@ -196,7 +196,7 @@ const struct com_option trn_options[] = {
      .low = 0.1,
      .high = 86400,
      .usual = "60",
-     .help = "seconds to wait for a worker; default {default}",
+     .help = "seconds to wait without a byte from any worker; default {default}",
      .key = "timeout",
      .flags = BOTH,
      AT(timeout)},

@@ -1,5 +1,6 @@
 #include "loop/share.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/fault.h"
@@ -27,7 +28,8 @@ terse_status trn_share(terse_group *group, enum trn_subject subject, uint64_t st
     static const char *const names[] = {
         "the record of its settings", "its verdict about the settings",
         "the record of its step",     "the record of its evaluation",
-        "the record of its state",    "the record of its checkpoint"};
+        "the record of its state",    "the record of its checkpoint",
+        "the record of its file"};
     const uint32_t workers = terse_group_workers(group);
     const uint32_t rank = terse_group_rank(group);
     void *at[TERSE_MAX_WORKERS];
@@ -51,4 +53,40 @@ terse_status trn_share_compare(const void *bytes, size_t len, uint64_t hash, uin
                                const char *what, terse_fault *fault)
 {
     return trn_hash64(bytes, len, 0) == hash ? TERSE_OK : damaged(rank, what, fault);
+}
+
+terse_status trn_share_bytes(terse_group *group, const char *what, void **bytes, uint64_t *len,
+                             terse_fault *fault)
+{
+    struct told {
+        uint64_t len;
+        uint64_t hash;
+        trn_check check;
+    } mine = {0};
+    const int is_root = terse_group_rank(group) == 0;
+    struct told *const all = calloc(terse_group_workers(group), sizeof *all);
+    if (!all)
+        return com_fail(fault, TERSE_NO_MEMORY, "out of memory");
+    if (is_root)
+        mine = (struct told){.len = *len, .hash = trn_hash64(*bytes, (size_t)*len, 0)};
+    terse_status status = trn_share(group, TRN_SHARE_FILE, 0, &mine, sizeof mine, all, fault);
+    const struct told root = all[0];
+    free(all);
+    void *const received =
+        status == TERSE_OK && !is_root && root.len ? malloc((size_t)root.len) : NULL;
+    if (status == TERSE_OK && !is_root && root.len && !received)
+        status = com_fail(fault, TERSE_NO_MEMORY, "no memory for %s, %llu bytes", what,
+                          (unsigned long long)root.len);
+    void *const at = is_root ? *bytes : received;
+    if (status == TERSE_OK && root.len)
+        status = terse_group_broadcast(group, 0, at, (size_t)root.len, fault);
+    if (status == TERSE_OK && root.len)
+        status = trn_share_compare(at, (size_t)root.len, root.hash, 0, what, fault);
+    if (status != TERSE_OK) {
+        free(received);
+        return status;
+    }
+    *bytes = at;
+    *len = root.len;
+    return TERSE_OK;
 }

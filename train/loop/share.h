@@ -14,6 +14,7 @@ enum trn_subject {
     TRN_SHARE_EVALUATION,
     TRN_SHARE_STATE,      /* length and hash of what is sent to rank 0 */
     TRN_SHARE_CHECKPOINT, /* was the file written? */
+    TRN_SHARE_FILE,       /* length and hash of what rank 0 broadcasts */
 };
 
 /* The last member of every record. */
@@ -24,6 +25,11 @@ typedef uint64_t trn_check;
  * the sender's rank and the step. */
 TERSE_CHECK terse_status trn_share(terse_group *group, enum trn_subject subject, uint64_t step,
                                    void *record, size_t len, void *all, terse_fault *fault);
+
+/* Broadcasts rank 0's `*len` bytes: the other ranks get them in a new buffer, which is NULL if
+ * there are none. `what` names them in the fault. Collective. */
+TERSE_CHECK terse_status trn_share_bytes(terse_group *group, const char *what, void **bytes,
+                                         uint64_t *len, terse_fault *fault);
 
 /* Fails as trn_share does if the bytes of a rank do not have this hash (trn_hash64, seed 0). */
 TERSE_CHECK terse_status trn_share_compare(const void *bytes, size_t len, uint64_t hash,

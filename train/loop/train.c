@@ -9,6 +9,7 @@
 #include "files/writer.h"
 #include "loop/agree.h"
 #include "loop/options.h"
+#include "loop/share.h"
 #include "loop/worker.h"
 
 #define MAX_TOKENS 64u                /* tokens of a text that is read word by word */
@@ -66,22 +67,16 @@ static terse_status broadcast_checkpoint(struct trn_run *run, const char *path, 
                                          terse_fault *fault)
 {
     terse_group *const group = run->settings->group;
-    uint8_t *bytes = NULL;
+    uint8_t *read_bytes = NULL;
     size_t read = 0;
-    uint64_t len = 0;
     terse_fault why = {.rank = -1};
     terse_status status = found;
     if (status == TERSE_OK && terse_group_rank(group) == 0)
-        status = com_file_read(path, &bytes, &read, fault);
-    len = read;
-    terse_status shared = terse_group_broadcast(group, 0, &len, sizeof len, &why);
-    if (shared == TERSE_OK && !bytes)
-        bytes = malloc(len + 1);
-    if (shared == TERSE_OK && !bytes)
-        shared = com_fail(&why, TERSE_NO_MEMORY, "out of memory");
-    if (shared == TERSE_OK && len > 0)
-        shared = terse_group_broadcast(group, 0, bytes, (size_t)len, &why);
-    else if (shared == TERSE_OK)
+        status = com_file_read(path, &read_bytes, &read, fault);
+    void *bytes = read_bytes;
+    uint64_t len = read;
+    terse_status shared = trn_share_bytes(group, "its checkpoint", &bytes, &len, &why);
+    if (shared == TERSE_OK && len == 0)
         shared = com_fail(&why, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
     if (status == TERSE_OK && shared != TERSE_OK) {

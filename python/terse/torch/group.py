@@ -8,7 +8,7 @@ is three times slower for large ones.)"""
 import ctypes
 from ctypes import byref, c_char, c_void_p
 from datetime import timedelta
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,8 @@ from .._library import (EXPLAIN, LEAVE, OK, PEER_LOST, POST, TEST, TIMEOUT, WAIT
 
 _TAG = 0x7E45  # the tag of every message; gloo keeps the messages between two ranks in order
 _MAX_VIEWS = 4096
+# A timeout counts from the last piece that arrived: gloo does not tell of parts of a message.
+_PIECE = 4 << 20  # bytes
 
 
 def members(process_group: Optional[Any]) -> List[int]:
@@ -75,6 +77,11 @@ class Group:
             self._views[(address, length)] = view
         return view
 
+    def _pieces(self, rank: int, address: int, length: int) -> Iterator[torch.Tensor]:
+        """The messages from or to one rank."""
+        for first in range(0, length if rank != self.rank else 0, _PIECE):
+            yield self._view(address + first, min(_PIECE, length - first))
+
     def _failed(self, why: Exception, rank: int, blamed: Any) -> int:
         text = str(why).replace("\n", " ")
         blamed[0] = rank
@@ -86,14 +93,10 @@ class Group:
         try:
             sides, works = alltoallv.contents, []
             for rank, peer in enumerate(self._ranks):
-                length = sides.recv_len[rank]
-                if rank != self.rank and length:
-                    into = self._view(sides.recv_at[rank], length)
+                for into in self._pieces(rank, sides.recv_at[rank], sides.recv_len[rank]):
                     works.append((dist.irecv(into, peer, group=self._carrier, tag=_TAG), rank))
             for rank, peer in enumerate(self._ranks):
-                length = sides.send_len[rank]
-                if rank != self.rank and length:
-                    what = self._view(sides.send_at[rank], length)
+                for what in self._pieces(rank, sides.send_at[rank], sides.send_len[rank]):
                     works.append((dist.isend(what, peer, group=self._carrier, tag=_TAG), rank))
             self._under_way[slot] = works
             return OK

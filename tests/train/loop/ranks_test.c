@@ -6,6 +6,7 @@
 
 #include "loop/agree.h"
 #include "loop/options.h"
+#include "loop/share.h"
 #include "method/lie_engine.h"
 #include "support/folder.h"
 
@@ -68,11 +69,28 @@ static void leave(struct rank *rank)
     terse_group_destroy(rank->engine.inner);
 }
 
+/* Rank 0's file for all, as the command does before a training. */
+static terse_status broadcast_file(struct rank *rank)
+{
+    char file[] = "rank 0 has read this";
+    void *bytes = rank->engine.rank == 0 ? file : NULL;
+    uint64_t len = rank->engine.rank == 0 ? sizeof file : 0;
+    const terse_status status =
+        trn_share_bytes(rank->settings.group, "its file", &bytes, &len, &rank->fault);
+    if (status == TERSE_OK)
+        assert_true(len == sizeof file && memcmp(bytes, file, sizeof file) == 0);
+    if (rank->engine.rank != 0)
+        free(bytes);
+    return status;
+}
+
 static void *train(void *opaque)
 {
     struct rank *const rank = opaque;
     const struct trn_watch watch = {.context = NULL};
-    rank->status = trn_train(&rank->settings, &watch, &rank->result, &rank->fault);
+    rank->status = broadcast_file(rank);
+    if (rank->status == TERSE_OK)
+        rank->status = trn_train(&rank->settings, &watch, &rank->result, &rank->fault);
     leave(rank);
     return NULL;
 }
