@@ -79,6 +79,10 @@ static const char *changed_option(const char *spec, int index)
                 return deciding[j];
         }
     }
+    terse_method_entry zero;
+    if (terse_method_entry_of(spec, "zero", &zero, NULL) == TERSE_OK &&
+        strcmp(zero.value, "keep") == 0)
+        return "zero=keep";
     return method_option(spec, "every", 1) > 1 ? "every" : NULL;
 }
 

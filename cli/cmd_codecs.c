@@ -40,6 +40,7 @@ static const struct {
     {TERSE_CODEC_ADDITIVE, "additive", "payloads can be summed without decoding"},
     {TERSE_CODEC_RANDOM, "random", "uses random numbers: depends on seed and step"},
     {TERSE_CODEC_FIXED_LEN, "fixed-length", "the payload's length does not depend on the values"},
+    {TERSE_CODEC_TERNARY, "ternary", "decodes to the sign of every element: -1, 0 or +1"},
 };
 
 enum { TRAIT_COUNT = sizeof traits / sizeof traits[0] };

@@ -146,6 +146,11 @@ def decode_bf16(frame, tensor, section, out, state):
         add_to(out, tensor.first + i, value)
 
 
+def sign_bits(frame):
+    """One, or with zero=keep two."""
+    return 2 if frame.option[0] == 2 else 1
+
+
 def add_signs(tensor, section, out, scale):
     negative = section.bits(tensor.count)
     for i in range(tensor.count):
@@ -153,7 +158,10 @@ def add_signs(tensor, section, out, scale):
 
 
 def decode_sign(frame, tensor, section, out, state):
-    add_signs(tensor, section, out, 1.0)
+    if sign_bits(frame) == 1:
+        add_signs(tensor, section, out, 1.0)
+    else:
+        add_codes(out, tensor, section.codes(tensor.count, 1, 1), lambda m: 1.0)
 
 
 def decode_scaled_sign(frame, tensor, section, out, state):
@@ -377,7 +385,8 @@ CODECS = {
     1: Codec("f32", lambda f, t: 4 * t.count, decode_f32),
     2: Codec("f16", lambda f, t: 2 * t.count, decode_f16),
     3: Codec("bf16", lambda f, t: 2 * t.count, decode_bf16),
-    4: Codec("sign", lambda f, t: packed(t.count, 1), decode_sign, Whole("zero", 0, 1)),
+    4: Codec("sign", lambda f, t: packed(t.count, sign_bits(f)), decode_sign,
+             Whole("zero", 0, 2)),
     5: Codec("scaled-sign", lambda f, t: 4 + packed(t.count, 1), decode_scaled_sign,
              Whole("zero", 0, 1)),
     6: Codec("topk", topk_len, decode_topk, Real("keep", 1e-9, 1), Whole("values", 0, 1)),

@@ -36,6 +36,7 @@ enum {
     TERSE_CODEC_ADDITIVE = 1 << 3,    /* payloads are f32 vectors: they can be summed */
     TERSE_CODEC_RANDOM = 1 << 4,      /* depends on random numbers: on seed, step (and worker) */
     TERSE_CODEC_FIXED_LEN = 1 << 5,   /* payload length depends on options and counts alone */
+    TERSE_CODEC_TERNARY = 1 << 6,     /* decodes to the sign of every element: -1, 0 or +1 */
 };
 
 typedef enum terse_option_kind {

@@ -116,17 +116,17 @@ typedef struct terse_method_description {
     const char *combine;   /* as named, or what suits the codec */
     const char *update;    /* "sgd", "signed", "subtract", "adam" or "replace" */
     terse_owner owner;
-    uint32_t passes;           /* of the codec: payloads per exchange */
-    uint32_t dynamic_bits;     /* 1: every step chooses the bits of the codec */
-    uint32_t votes;            /* 1: the aggregate is a majority's sign, +1 or -1, not a mean */
-    uint32_t has_gradient;     /* 1: it can be made with options.aggregate_out */
-    uint32_t has_eval_weights; /* as terse_method_has_eval_weights */
-    uint32_t has_plain;        /* 1: some tensors may travel as f32 (min=, plain=) */
-    uint32_t has_buckets;      /* 1: buckets may be posted (terse_method_post) */
-    uint32_t needs_steps;      /* 1: options.steps must not be 0 */
-    uint32_t local_steps;      /* an exchange in every so many steps */
-    uint64_t min;              /* tensors with fewer elements travel as f32 */
-    double lr;                 /* of the spec; a schedule may change it */
+    uint32_t passes;                  /* of the codec: payloads per exchange */
+    uint32_t dynamic_bits;            /* 1: every step chooses the bits of the codec */
+    uint32_t votes;                   /* 1: the aggregate is a majority's sign, not a mean */
+    uint32_t has_gradient;            /* 1: it can be made with options.aggregate_out */
+    uint32_t has_eval_weights;        /* as terse_method_has_eval_weights */
+    uint32_t has_plain;               /* 1: some tensors may travel as f32 (min=, plain=) */
+    uint32_t has_buckets;             /* 1: buckets may be posted (terse_method_post) */
+    uint32_t needs_steps;             /* 1: options.steps must not be 0 */
+    uint32_t local_steps;             /* an exchange in every so many steps */
+    uint64_t min;                     /* tensors with fewer elements travel as f32 */
+    double lr;                        /* of the spec; a schedule may change it */
     char codec[TERSE_MAX_CODEC_SPEC]; /* complete spec */
     char back[TERSE_MAX_CODEC_SPEC];  /* of what owners send back, where that is another; or "" */
     char spec[TERSE_MAX_METHOD_SPEC]; /* complete: every option written out */

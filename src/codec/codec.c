@@ -254,14 +254,15 @@ terse_status terse_codec_open(uint8_t wire_id, const uint8_t bytes[TERSE_OPTION_
 
 /* ---- description ---- */
 
-static terse_codec_about about_of(const struct terse_codec_ops *ops)
+/* `option` NULL: the default ones. */
+static terse_codec_about about_of(const struct terse_codec_ops *ops, const double *option)
 {
     return (terse_codec_about){
         .name = ops->name,
         .summary = ops->summary,
         .options = ops->options,
         .option_count = (uint32_t)ops->option_count,
-        .traits = ops->traits,
+        .traits = option && ops->traits_of ? ops->traits_of(option) : ops->traits,
         .passes = ops->passes,
         .wire_id = ops->wire_id,
     };
@@ -272,13 +273,13 @@ terse_status terse_codec_list(uint32_t index, terse_codec_about *out)
     const struct terse_codec_ops *const ops = tsi_codec_at(index);
     if (!ops || !out)
         return TERSE_BAD_ARGUMENT;
-    *out = about_of(ops);
+    *out = about_of(ops, NULL);
     return TERSE_OK;
 }
 
 void terse_codec_describe(const terse_codec *codec, terse_codec_about *out)
 {
-    *out = about_of(codec->ops);
+    *out = about_of(codec->ops, codec->option);
 }
 
 terse_status tsi_codec_read(const char *spec, terse_codec_about *out,
@@ -289,7 +290,7 @@ terse_status tsi_codec_read(const char *spec, terse_codec_about *out,
     const terse_status status = read_spec(spec, &ops, option, fault);
     if (status != TERSE_OK)
         return status;
-    *out = about_of(ops);
+    *out = about_of(ops, option);
     tsi_spec_write(ops->name, ops->options, ops->option_count, option, complete,
                    TERSE_MAX_CODEC_SPEC);
     return TERSE_OK;

@@ -92,8 +92,9 @@ struct terse_codec_ops {
     uint8_t wire_id;  /* 1..127 built in, 128..191 contributed, 192..255 private */
     const char *name; /* its name in a spec */
     const char *summary;
-    uint32_t traits; /* TERSE_CODEC_*, each proved by tests/conform */
-    uint32_t passes; /* of an exchange; each has a payload of its own */
+    uint32_t traits; /* TERSE_CODEC_*, each proved by tests/conform: with the default options, */
+    uint32_t (*traits_of)(const double *option); /* and with others; NULL: the same */
+    uint32_t passes;                             /* of an exchange; each has a payload of its own */
     const terse_option *options;
     size_t option_count;
     int varies; /* 1: lengths of sections are far below their bound: they travel first */

@@ -1,6 +1,6 @@
-/* sign: one bit per element, +1 or -1. scaled-sign: the same times the tensor's mean magnitude,
- * which makes it contractive (Karimireddy et al., ICML 2019). Only the scale differs. Sections:
- * docs/wire-format.md, "sign" and "scaled-sign". */
+/* sign: one bit per element, +1 or -1; with zero=keep two, +1, -1 or 0. scaled-sign: the same times
+ * the tensor's mean magnitude, which makes it contractive (Karimireddy et al., ICML 2019). Only the
+ * scale differs. Sections: docs/wire-format.md, "sign" and "scaled-sign". */
 #include <string.h>
 
 #include "base/parallel.h"
@@ -8,12 +8,23 @@
 #include "codec/statistics.h"
 
 enum { ZERO }; /* options */
-enum { ZERO_PLUS, ZERO_COIN };
+enum { ZERO_PLUS, ZERO_COIN, ZERO_KEEP };
 
 #define COINS_PER_WORD 32u
 #define TILE_BYTES (TSI_TILE / 8)
 
-static const terse_option options[] = {
+static const terse_option sign_options[] = {
+    {.name = "zero",
+     .range = "plus|coin|keep",
+     .initial = "plus",
+     .help = "the sign of an exact zero: plus, a fair coin keyed by seed and step, or 0 with two "
+             "bits per element",
+     .kind = TERSE_OPTION_CHOICE,
+     .low = ZERO_PLUS,
+     .high = ZERO_KEEP},
+};
+
+static const terse_option scaled_options[] = {
     {.name = "zero",
      .range = "plus|coin",
      .initial = "plus",
@@ -32,13 +43,23 @@ struct sign_job {
     float scale;
 };
 
+static uint32_t sign_traits(const double *option)
+{
+    return TERSE_CODEC_FIXED_LEN |
+           (option[ZERO] == ZERO_KEEP ? TERSE_CODEC_TERNARY : TERSE_CODEC_RANDOM);
+}
+
+static unsigned bits_of(const double *option)
+{
+    return option[ZERO] == ZERO_KEEP ? 2 : 1;
+}
+
 static size_t sign_bound(const struct terse_codec_ops *ops, const double *option,
                          const struct tsi_piece *piece, uint32_t pass)
 {
     (void)ops;
-    (void)option;
     (void)pass;
-    return tsi_packed_len(piece->count, 1);
+    return tsi_packed_len(piece->count, bits_of(option));
 }
 
 static size_t scaled_bound(const struct terse_codec_ops *ops, const double *option,
@@ -120,7 +141,7 @@ static int sign_prescan(const struct tsi_call *call, const float *in, size_t fir
     struct sign_prescan_state *const prescan_state = call->prescan_state;
     struct sign_job job = {
         .call = call, .in = in, .base = first, .bits = prescan_state->bits, .scale = 1.0f};
-    if (first % TSI_TILE != 0)
+    if (first % TSI_TILE != 0 || call->option[ZERO] == ZERO_KEEP)
         return 0; /* bits and coins are computed for whole tiles */
     if (first == 0)
         prescan_state->status = TERSE_OK;
@@ -129,10 +150,35 @@ static int sign_prescan(const struct tsi_call *call, const float *in, size_t fir
     return 1;
 }
 
+/* zero=keep: the magnitude of a code is 0 or 1. */
+static void quantize(const struct tsi_grid *grid, const float *in, float *take, size_t count,
+                     uint64_t first, uint16_t *codes)
+{
+    (void)first;
+    for (size_t i = 0; i < count; i++)
+        codes[i] = (uint16_t)((in[i] < 0) << 1 | (in[i] != 0));
+    if (take)
+        (void)grid->call->kernel->level_add_f32(take, codes, count, 1, 1, -1.0f);
+}
+
+static terse_status keep_encode(const struct tsi_call *call, const float *in, float *take,
+                                uint8_t *section, size_t *len)
+{
+    const struct tsi_grid grid = {.call = call, .bits = 2, .levels = 1, .quantize = quantize};
+    const terse_status status = tsi_check_finite(call, in);
+    if (status != TERSE_OK)
+        return status;
+    tsi_codes_encode(&grid, in, take, section);
+    *len = tsi_packed_len(call->piece->count, 2);
+    return TERSE_OK;
+}
+
 static terse_status sign_encode(const struct tsi_call *call, const float *in, float *take,
                                 uint8_t *section, size_t *len)
 {
     struct sign_job job = {.call = call, .in = in, .out = take, .bits = section, .scale = 1.0f};
+    if (call->option[ZERO] == ZERO_KEEP)
+        return keep_encode(call, in, take, section, len);
     terse_status status = take ? tsi_check_finite(call, in) : TERSE_OK;
     if (call->prescanned && !take) {
         const struct sign_prescan_state *const prescan_state = call->prescan_state;
@@ -169,7 +215,7 @@ static terse_status scaled_encode(const struct tsi_call *call, const float *in, 
 static terse_status sign_open(const struct tsi_call *call, const uint8_t *section, size_t len,
                               struct tsi_codes *out, terse_fault *fault)
 {
-    return tsi_codes_open(call, 0, 1, section, len, out, fault);
+    return tsi_codes_open(call, 0, bits_of(call->option), section, len, out, fault);
 }
 
 static terse_status scaled_open(const struct tsi_call *call, const uint8_t *section, size_t len,
@@ -181,6 +227,8 @@ static terse_status scaled_open(const struct tsi_call *call, const uint8_t *sect
 static uint32_t add_codes(const struct tsi_call *call, const struct tsi_codes *codes, size_t first,
                           size_t count, float *out)
 {
+    if (codes->bits == 2)
+        return tsi_codes_add(call, codes, call->kernel->level_add_f32, 1, 1.0f, first, count, out);
     call->kernel->sign_add_f32(out, codes->section + codes->at + first / 8, count, codes->scale);
     return 0;
 }
@@ -190,8 +238,9 @@ const struct terse_codec_ops tsi_codec_sign = {
     .name = "sign",
     .summary = "one bit each: the sign",
     .traits = TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
+    .traits_of = sign_traits,
     .passes = 1,
-    .options = options,
+    .options = sign_options,
     .option_count = 1,
     .section_bound = sign_bound,
     .scratch_len = scratch_len,
@@ -200,6 +249,7 @@ const struct terse_codec_ops tsi_codec_sign = {
     .encode = sign_encode,
     .open_codes = sign_open,
     .add_codes = add_codes,
+    .bad_code = TSI_OFF_GRID,
 };
 
 const struct terse_codec_ops tsi_codec_scaled_sign = {
@@ -208,7 +258,7 @@ const struct terse_codec_ops tsi_codec_scaled_sign = {
     .summary = "one bit each: the sign, times the tensor's mean magnitude",
     .traits = TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_RANDOM | TERSE_CODEC_FIXED_LEN,
     .passes = 1,
-    .options = options,
+    .options = scaled_options,
     .option_count = 1,
     .section_bound = scaled_bound,
     .scratch_len = scratch_len,

@@ -16,7 +16,7 @@ static const char *refuses(const terse_codec_about *codec)
 {
     if (codec->passes > 1)
         return "its second pass needs the sum of the first";
-    if (!(codec->traits & (TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_UNBIASED)))
+    if (!(codec->traits & (TERSE_CODEC_CONTRACTIVE | TERSE_CODEC_UNBIASED | TERSE_CODEC_TERNARY)))
         return "what owners send back would be neither unbiased nor corrected by a residual";
     return NULL;
 }

@@ -87,6 +87,8 @@ struct vote {
 
 static const char *refuses(const terse_codec_about *codec)
 {
+    if (codec->traits & TERSE_CODEC_TERNARY)
+        return "a vote has two sides, and zero=keep a third: use shard";
     return strcmp(codec->name, "sign") == 0 ? NULL : "only signs can be voted on";
 }
 

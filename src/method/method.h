@@ -194,7 +194,9 @@ TERSE_CHECK terse_status tsi_stages_combine(const struct tsi_stages *stages,
                                             const terse_codec_about *codec,
                                             const struct tsi_combine_ops **out, terse_fault *fault);
 /* May some tensors travel as f32 (min=, plain=)? */
-int tsi_combine_has_plain(const struct tsi_combine_ops *combine);
+int tsi_has_plain(const terse_codec_about *codec, const struct tsi_combine_ops *combine);
+/* Is the aggregate a majority's sign? */
+int tsi_votes(const terse_codec_about *codec, const struct tsi_combine_ops *combine);
 /* What an owner makes of the sum. */
 enum tsi_owner_kind tsi_stages_owner(const struct tsi_stages *stages,
                                      const struct tsi_combine_ops *combine);

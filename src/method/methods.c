@@ -34,10 +34,9 @@
 const struct tsi_method_row tsi_methods[] = {
     {.name = "signsgd",
      .codec = "sign:zero={zero}",
-     .combine = "vote",
      .update = TSI_UPDATE_SIGNED,
      .no_local_steps = NO_LOCAL_SIGNS,
-     OPTIONS(RATE("0.0001"), {TSI_WD, "0"}, {TSI_TIE, "coin"}, {TSI_ZERO, "coin"}, COMMON,
+     OPTIONS(RATE("0.0001"), {TSI_WD, "0"}, {TSI_TIE, "coin"}, {TSI_SIGN_ZERO, "coin"}, COMMON,
              {TSI_EVERY, "1"}),
      .about = {.summary = "majority vote on the signs of the gradients",
                .formula = "x <- x - lr * (sgn(sum_k sgn(g_k)) + wd * x)",
@@ -45,15 +44,14 @@ const struct tsi_method_row tsi_methods[] = {
                .citation = SIGN_PAPERS,
                .verified =
                    "the rule and the vote are the papers'; tie=plus and zero=plus are their "
-                   "program's, coin is an addition"}},
+                   "program's, zero=keep the single-machine form, coin is an addition"}},
     {.name = "signum",
      .direction = TSI_DIRECTION_AVERAGE,
      .codec = "sign:zero={zero}",
-     .combine = "vote",
      .update = TSI_UPDATE_SIGNED,
      .no_local_steps = NO_LOCAL_SIGNS,
      OPTIONS(RATE("0.0001"), {TSI_BETA, "0.9"}, {TSI_WD, "0"}, {TSI_TIE, "coin"},
-             {TSI_ZERO, "coin"}, COMMON, {TSI_EVERY, "1"}),
+             {TSI_SIGN_ZERO, "coin"}, COMMON, {TSI_EVERY, "1"}),
      .about = {.summary = "majority vote on the signs of the workers' momenta",
                .formula = "m_k <- beta * m_k + (1-beta) * g_k\n"
                           "x <- x - lr * (sgn(sum_k sgn(m_k)) + wd * x)",

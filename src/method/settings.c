@@ -61,6 +61,8 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_RANK] = {WHOLE("rank", 1, 32, "rank of the factors")},
     [TSI_TIE] = {CHOICE("tie", "coin|plus", 1, "the sign of a tied vote")},
     [TSI_ZERO] = {CHOICE("zero", "plus|coin", 1, "the sign of an exact zero")},
+    [TSI_SIGN_ZERO] = {CHOICE("zero", "plus|coin|keep", 2,
+                              "the sign of an exact zero; keep: 0, and 0 for a tied vote")},
     [TSI_SCHEDULE] = {CHOICE("schedule", "constant|step|cosine|sqrt", 3,
                              "lr over time; step: a tenth after 1/2 and again after 3/4; "
                              "cosine: half a cosine; sqrt: 1/sqrt t")},

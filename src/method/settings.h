@@ -47,6 +47,7 @@ enum tsi_setting {
     TSI_RANK,
     TSI_TIE,
     TSI_ZERO,
+    TSI_SIGN_ZERO,
     TSI_SCHEDULE,
     TSI_RAMP,
     TSI_CLIP,

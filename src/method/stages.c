@@ -44,16 +44,16 @@ static const struct tsi_combine_ops *combine_for(const terse_codec_about *codec)
     return &tsi_combine_shard;
 }
 
-/* Does a composed method vote, by name or because that suits its codec? A wrong codec is found
- * later. */
-static int composes_vote(const struct tsi_settings *settings)
+/* Does a composed method make signs, by name or because that suits its codec? A wrong codec is
+ * found later. */
+static int composes_signs(const struct tsi_settings *settings)
 {
     const char *const word = settings->word[TSI_WORD_COMBINE];
     terse_codec_about codec;
     if (word[0] != '\0' && strcmp(word, "mean") != 0)
         return strcmp(word, tsi_combine_vote.name) == 0;
     return terse_codec_check(settings->word[TSI_WORD_CODEC], &codec, NULL) == TERSE_OK &&
-           combine_for(&codec) == &tsi_combine_vote;
+           (codec.traits & TERSE_CODEC_TERNARY || combine_for(&codec) == &tsi_combine_vote);
 }
 
 static terse_status compose(const struct tsi_settings *settings, struct tsi_stages *out,
@@ -73,7 +73,7 @@ static terse_status compose(const struct tsi_settings *settings, struct tsi_stag
                            tsi_direction_count, &number, fault);
     out->direction = (enum tsi_direction)number;
     number = out->direction == TSI_DIRECTION_ADAM ? TSI_UPDATE_SUBTRACT
-             : composes_vote(settings)            ? TSI_UPDATE_SIGNED
+             : composes_signs(settings)           ? TSI_UPDATE_SIGNED
                                                   : TSI_UPDATE_SGD;
     if (status == TERSE_OK && update[0] != '\0')
         status = number_of(settings, TSI_WORD_UPDATE, "update", tsi_update_names,
@@ -232,10 +232,11 @@ static terse_status check_together(const struct tsi_stages *stages, const terse_
     if (stages->residual && combine == &tsi_combine_median)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "combine median has feedback=none: its values are exact");
-    if ((stages->min == 0 && !stages->plain) || tsi_combine_has_plain(combine))
+    if ((stages->min == 0 && !stages->plain) || tsi_has_plain(codec, combine))
         return TERSE_OK;
     return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s has no plain tensors: %s", combine->name,
-                    combine == &tsi_combine_vote ? "leave out min and plain" : "use allgather");
+                    combine == &tsi_combine_sparse_allreduce ? "use allgather"
+                                                             : "leave out min and plain");
 }
 
 terse_status tsi_stages_combine(const struct tsi_stages *stages, const terse_codec_about *codec,
@@ -257,9 +258,16 @@ terse_status tsi_stages_combine(const struct tsi_stages *stages, const terse_cod
                     nearest ? "?" : "");
 }
 
-int tsi_combine_has_plain(const struct tsi_combine_ops *combine)
+int tsi_has_plain(const terse_codec_about *codec, const struct tsi_combine_ops *combine)
 {
-    return combine != &tsi_combine_vote && combine != &tsi_combine_sparse_allreduce;
+    return combine != &tsi_combine_vote && combine != &tsi_combine_sparse_allreduce &&
+           !(codec->traits & TERSE_CODEC_TERNARY);
+}
+
+int tsi_votes(const terse_codec_about *codec, const struct tsi_combine_ops *combine)
+{
+    return combine == &tsi_combine_vote ||
+           (codec->traits & TERSE_CODEC_TERNARY && combine->cut != TSI_CUT_WHOLE);
 }
 
 enum tsi_owner_kind tsi_stages_owner(const struct tsi_stages *stages,

@@ -92,6 +92,8 @@ class Methods(Case):
         self.assertEqual((stages("topk")["owner"], stages("topk:combine=shard")["owner"]),
                          ("none", "residual"))
         self.assertEqual(stages("codec=sign")["combine"], "vote")
+        self.assertEqual((stages("signsgd:zero=keep")["combine"], stages("signsgd")["combine"]),
+                         ("shard", "vote"))
         text = self.text("methods", "qadam")
         for wanted in (r"point +Q_x\(x\)", "feedback +residual, in units of weights:.*",
                        "codec +log:k=2 up, nearest:k=8,range=0 down",
@@ -128,6 +130,8 @@ class Wrong(Case):
                           ("feedback=residual,codec=uniform:bits=4", "grow without bound"),
                           ("topk:combine=allreduce", "not for codec topk"),
                           ("signum:plain=bias", "no plain tensors"),
+                          ("signum:zero=keep,plain=bias", "no plain tensors"),
+                          ("signsgd:zero=keep,combine=vote", "zero=keep a third"),
                           ("topk:combine=median", "medians are taken of exact values"),
                           ("median:feedback=residual", "median has feedback=none"),
                           ("direction=momentum", "needs codec=SPEC")):

@@ -7,10 +7,20 @@
 
 #define LARGE 70000u
 
-static const char *const specs[] = {
-    "f32",     "f16",     "bf16",         "sign",    "scaled-sign",    "log",
-    "log:k=5", "nearest", "nearest:k=14", "uniform", "uniform:bits=2", "uniform:bits=7,norm=2",
-    "natural"};
+static const char *const specs[] = {"f32",
+                                    "f16",
+                                    "bf16",
+                                    "sign",
+                                    "sign:zero=keep",
+                                    "scaled-sign",
+                                    "log",
+                                    "log:k=5",
+                                    "nearest",
+                                    "nearest:k=14",
+                                    "uniform",
+                                    "uniform:bits=2",
+                                    "uniform:bits=7,norm=2",
+                                    "natural"};
 enum { SPECS = sizeof specs / sizeof specs[0] };
 
 struct scene {
@@ -178,7 +188,8 @@ static void what_decoding_refuses_is_refused_unread(void **unused)
         encode(&scene);
         for (int turn = 0; turn < 300; turn++)
             refused += refused_alike(&scene, &random, specs[s]);
-        if (scene.codec->ops->bad_code && refused == 0)
+        const int may_refuse = scene.codec->ops->bad_code && scene.coded[0].codes.bits > 1;
+        if (may_refuse && refused == 0)
             fail_msg("%s: no invalid code among 300 damaged payloads", specs[s]);
         scene_free(&scene);
     }

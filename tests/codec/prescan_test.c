@@ -9,18 +9,12 @@
 
 #define LARGE 70000u
 
-static const char *const specs[] = {"sign",
-                                    "sign:zero=coin",
-                                    "topk:keep=0.01",
-                                    "topk:keep=0.3",
-                                    "topk:keep=0.001,values=f16",
-                                    "topk:keep=1",
-                                    "scaled-sign",
-                                    "log",
-                                    "nearest",
-                                    "uniform",
-                                    "uniform:norm=2",
-                                    "natural"};
+static const char *const specs[] = {
+    "sign",           "sign:zero=coin", "sign:zero=keep",
+    "topk:keep=0.01", "topk:keep=0.3",  "topk:keep=0.001,values=f16",
+    "topk:keep=1",    "scaled-sign",    "log",
+    "nearest",        "uniform",        "uniform:norm=2",
+    "natural"};
 
 /* Codecs that may leave a residual. */
 static int takes_residual(const char *spec)

@@ -260,7 +260,7 @@ static void scaled_sign_has_the_mean_magnitude(void **unused)
     assert_memory_equal(decoded, expected, sizeof decoded);
 }
 
-/* zero=plus encodes +1 for both zeros; zero=coin is fair. */
+/* zero=plus encodes +1 for both zeros; zero=coin is fair; zero=keep encodes 0. */
 static void zeros_get_the_sign_asked_for(void **unused)
 {
     enum { COUNT = 10000 };
@@ -277,6 +277,11 @@ static void zeros_get_the_sign_asked_for(void **unused)
     for (size_t i = 0; i < COUNT; i++)
         plus += decoded[i] == 1;
     assert_true(fabs(plus - COUNT / 2.0) < 5 * sqrt(COUNT) / 2);
+    for (size_t i = 0; i < COUNT; i += 3)
+        in[i] = i % 2 ? -0x1p-149f : 3e38f;
+    compress("sign:zero=keep", in, COUNT, &origin, decoded, NULL);
+    for (size_t i = 0; i < COUNT; i++)
+        assert_true(decoded[i] == (float)((in[i] > 0) - (in[i] < 0)));
 }
 
 /* A matrix of rank r is exact after a few steps, and the residual goes to zero. */

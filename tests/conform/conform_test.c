@@ -13,6 +13,7 @@ static const char *const specs[] = {
     "bf16",
     "sign",
     "sign:zero=coin",
+    "sign:zero=keep",
     "scaled-sign",
     "scaled-sign:zero=coin",
     "topk",
@@ -134,7 +135,7 @@ static void every_codec_is_in_this_suite(void **unused)
 }
 
 /* decoded + residual = input: bit for bit where the codec selects (up to the sign of zero), to one
- * rounding of the larger of the two where it quantizes. */
+ * rounding of the larger of the two where it quantizes. A ternary codec decodes signs. */
 static void decoded_plus_residual_is_input(void **unused)
 {
     (void)unused;
@@ -153,6 +154,8 @@ static void decoded_plus_residual_is_input(void **unused)
                     fail_msg("%s, %s, element %zu: decoded %.9g residual %.9g input %.9g", specs[s],
                              test_kind_names[kind], i, (double)b.decoded[i], (double)b.residual[i],
                              (double)b.in[i]);
+                if (b.about.traits & TERSE_CODEC_TERNARY)
+                    assert_true(b.decoded[i] == (float)((b.in[i] > 0) - (b.in[i] < 0)));
             }
         }
         bench_free(&b);

@@ -131,6 +131,7 @@ static const struct {
     {"bf16", "allgather"},
     {"sign", "vote"},
     {"sign:zero=coin", "vote"},
+    {"sign:zero=keep", "shard"},
     {"scaled-sign", "shard"},
     {"scaled-sign", "parameter-server"},
     {"topk:keep=0.05", "allgather"},

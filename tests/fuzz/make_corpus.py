@@ -53,11 +53,11 @@ def subjects():
 
 
 METHODS = ["def:ratio=64,lambda=0.3", "qadam:kg=2,kx=0,every=1", "regtopk:form=cur,mu=2,values=f16",
-           "dqsgd:bits=rms,plain=*b|c", "signum:tie=plus,zero=plus",
+           "dqsgd:bits=rms,plain=*b|c", "signum:tie=plus,zero=plus", "signsgd:zero=keep",
            "direction=adam,feedback=residual,codec=topk:keep=0.01,combine=allgather"]
 SPECS = [
     "f32", "topk", "topk:keep=0.01,values=f16", "topk:keep=1e-3", "block:ratio=64", "log:k=14",
-    "uniform:bits=4,norm=2", "nearest:range=0.5,k=3", "low-rank:rank=32", "sign:zero=coin",
+    "uniform:bits=4,norm=2", "nearest:range=0.5,k=3", "low-rank:rank=32", "sign:zero=coin", "sign:zero=keep",
     "scaled-sign:zero=plus", "topk:", "topk:keep", "topk:keep=", "topk:keep=2", "topk:keep=nan",
     "topk:kepe=1", "tpok", "", ":", "log:k=2.5", "log:k=2,k=2", "uniform:bits=4,", "natural:x=1",
 ]

@@ -125,6 +125,7 @@ const struct golden_case golden_cases[] = {
     {"bf16-wide", "bf16", vector, wide, {0, 0, 0}, 0},
     {"sign", "sign", network, gradient, {SEED, 7, 3}, 0},
     {"sign-coin", "sign:zero=coin", network, gradient, {SEED, 7, 3}, 0},
+    {"sign-keep", "sign:zero=keep", network, gradient, {SEED, 7, 3}, 0},
     {"scaled-sign", "scaled-sign", network, gradient, {SEED, 7, 3}, 0},
     {"scaled-sign-coin", "scaled-sign:zero=coin", vector, zeros, {SEED, 8, 0xfffffe}, 0},
     {"topk", "topk:keep=0.1", network, gradient, {SEED, 7, 3}, 0},

@@ -23,6 +23,8 @@ static const struct codes_case cases[] = {
     {"fp16", 0xff, 1, "a value is not finite"},
     {"median", 0xff, 0, "a value is not finite"},
     {"median", 0xff, 1, "a value is not finite"},
+    {"signum:zero=keep", 0xaa, 0, "a code is not on the grid"},
+    {"signum:zero=keep", 0xaa, 1, "a code is not on the grid"},
     {"qadam", 0xff, 1, "a code is not on the grid"},
 };
 

@@ -42,6 +42,7 @@ static const char *const compositions[] = {
     "direction=adam,codec=f32,combine=allreduce,wd=0.01",
     "codec=f16,feedback=residual,combine=shard",
     "median:every=2",
+    "signum:zero=keep",
 };
 
 enum { MAX_SPECS = 64, SIZES = 3 };

@@ -209,6 +209,32 @@ static void fill_all(struct crew *crew, uint32_t rank, float value)
         crew->gradient[rank][i] = value;
 }
 
+/* zero=keep: the sign of the sum of the signs; zeros and ties move nothing. */
+static void kept_zeros_move_nothing(void **unused)
+{
+    enum { VALUES = 81 }; /* all of -1, 0, +1 of four workers */
+    static const char *const specs[] = {"signsgd:lr=0.5,zero=keep", "signum:lr=0.5,zero=keep",
+                                        "codec=sign:zero=keep,lr=0.5",
+                                        "signum:lr=0.5,zero=keep,combine=parameter-server"};
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+        for (uint32_t workers = 1; workers <= 4; workers++) {
+            struct crew crew = crew_new(
+                &(struct crew_plan){.spec = specs[s], .workers = workers, .count = VALUES});
+            int sum[VALUES] = {0};
+            for (int i = 0; i < VALUES; i++)
+                for (int r = 0, left = i; r < (int)workers; r++, left /= 3) {
+                    crew.gradient[r][i] = (float)(left % 3 - 1) * (float)(r + 1);
+                    sum[i] += left % 3 - 1;
+                }
+            crew_step(&crew);
+            for (int i = 0; i < VALUES; i++)
+                assert_true(crew.weights[0][i] == (float)((sum[i] < 0) - (sum[i] > 0)) * 0.5f);
+            crew_free(&crew);
+        }
+    }
+}
+
 static void ties_and_zeros(void **unused)
 {
     static const struct {
@@ -420,6 +446,7 @@ int main(void)
         cmocka_unit_test(one_loud_worker_moves_nothing),
         cmocka_unit_test(decay_is_decoupled),
         cmocka_unit_test(ties_and_zeros),
+        cmocka_unit_test(kept_zeros_move_nothing),
         cmocka_unit_test(vote_probabilities),
         cmocka_unit_test(wrong_signs_stay_below_the_bound),
         cmocka_unit_test(ef_sign_is_its_rule),

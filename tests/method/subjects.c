@@ -44,6 +44,8 @@ static const char *const more[] = {
     "qadam:kg=off,kx=4",
     "qadam:kg=off,kx=0",
     /* other combines */
+    "signsgd:zero=keep",
+    "signum:zero=keep,wd=0.01",
     "regtopk:keep=0.05,combine=sparse-allreduce,momentum=0.9,form=cur",
     "topk:keep=0.05,combine=shard",
     "qadam:combine=parameter-server",
@@ -84,6 +86,8 @@ uint64_t subject_every(const char *spec)
 
 int subject_tosses(const char *spec)
 {
+    if (strstr(spec, "zero=keep"))
+        return 0;
     return strncmp(spec, "sign", 4) == 0 || strstr(spec, "codec=sign") != NULL;
 }
 
