@@ -24,6 +24,7 @@ enum tsi_cut {
     TSI_CUT_WHOLE,  /* whole tensors, nobody owns them */
     TSI_CUT_SLICES, /* every rank owns a slice of every tensor */
     TSI_CUT_SERVER, /* rank 0 owns all */
+    TSI_CUT_MODEL,  /* all tensors as one piece, nobody owns it */
 };
 
 struct tsi_combine_ops {
@@ -88,6 +89,7 @@ struct tsi_collective {
     uint32_t workers;
     const terse_layout *layout;
     const struct tsi_combine_ops *combine;
+    enum tsi_cut cut; /* the combine's, or TSI_CUT_MODEL */
     char *codec_spec;
     const char *back_spec; /* codec of what owners send back; NULL: the same */
     terse_codec_about about;

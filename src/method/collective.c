@@ -111,6 +111,7 @@ static terse_status choose(terse_method *method, struct tsi_collective *in, int 
         memcpy(stages.codec, "f32", sizeof "f32");
         stages.combine = stages.update == TSI_UPDATE_REPLACE ? "shard" : "allreduce";
         stages.min = 0;
+        stages.model = 0;
         stages.plain = NULL;
     }
     terse_status status = tsk_bound(&in->kernel, fault);
@@ -122,6 +123,7 @@ static terse_status choose(terse_method *method, struct tsi_collective *in, int 
         status = choose_plain(in, &stages, fault);
     if (status != TERSE_OK)
         return status;
+    in->cut = stages.model ? TSI_CUT_MODEL : in->combine->cut;
     in->owner.kind = tsi_stages_owner(&method->stages, in->combine);
     const int owns = in->owner.kind != TSI_OWNER_MEAN;
     if (!tsi_buffer_make(&buffers->owner.now, owns, method->count) ||
@@ -159,9 +161,9 @@ static void write_settings(const terse_method *method, struct tsi_collective *in
     if (!options->aggregate_out)
         out[SETTING_WEIGHTS] = tsi_hash64(method->buffers.weights, method->count * sizeof(float));
     in->run = tsi_hash64(out, SETTINGS * sizeof *out);
-    (void)snprintf(in->settings, sizeof in->settings, "codec=%s combine=%s feedback=%s",
-                   in->codec_spec, in->combine->name,
-                   method->stages.residual ? "residual" : "none");
+    (void)snprintf(in->settings, sizeof in->settings, "codec=%s combine=%s feedback=%s%s",
+                   in->codec_spec, in->combine->name, method->stages.residual ? "residual" : "none",
+                   in->cut == TSI_CUT_MODEL ? " scope=model" : "");
 }
 
 terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault)

@@ -73,6 +73,11 @@ static terse_status create_buffers(terse_method *method)
         return TERSE_NO_MEMORY;
     for (size_t i = 0; adam && i < count; i++)
         buffers->v.now[i] = (float)tsi_value(method, TSI_V0);
+    if (stages->model) /* one entry per tensor */
+        buffers->gathered =
+            calloc((size_t)terse_layout_tensors(method->layout) + 1, sizeof *buffers->gathered);
+    if (stages->model && !buffers->gathered)
+        return TERSE_NO_MEMORY;
     method->slots = 2 * (size_t)terse_layout_tensors(method->layout) * method->workers;
     if (method->settings.row->dynamic)
         method->bits = calloc(method->slots + 1, sizeof *method->bits);
@@ -202,6 +207,11 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
         method->options.threads = 1;
     method->step.posted =
         calloc((size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.posted);
+    if (method->stages.model && terse_layout_count(layout) > TERSE_MAX_TENSOR_COUNT)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "scope=model: %llu parameters, at most %u can be one piece: use "
+                        "scope=tensor",
+                        (unsigned long long)terse_layout_count(layout), TERSE_MAX_TENSOR_COUNT);
     if (!method->step.posted || tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
@@ -288,6 +298,7 @@ void terse_method_destroy(terse_method *method)
     tsi_agreement_destroy(&method->agreement);
     tsi_posterior_destroy(&method->posterior);
     tsi_sparse_clear_destroy(&method->clear);
+    free(b->gathered);
     free(method->step.posted);
     free(method->bits);
     terse_layout_destroy(method->layout);

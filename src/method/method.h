@@ -18,6 +18,7 @@ struct tsi_stages {
     enum tsi_update_kind update;
     int residual; /* 1: error feedback */
     int local;    /* 1: every > 1, local steps between exchanges */
+    int model;    /* 1: scope=model, all parameters are one piece */
     char codec[TSI_MAX_WORD];
     char back[TSI_MAX_WORD]; /* codec of owners; "" for the same */
     const char *combine;     /* NULL: what suits the codec */
@@ -92,9 +93,10 @@ struct tsi_buffers {
     struct tsi_pair owner; /* residual or weights of this rank's slices */
     float *update_m;       /* moments of the update */
     float *update_v;
-    float *dense;    /* aggregates grow here, unless in the caller's buffer */
-    float *flat;     /* a gradient that came by tensor and is needed in one piece */
-    float *eval_sum; /* of terse_method_eval_weights; a failed group may still write there */
+    float *dense;           /* aggregates grow here, unless in the caller's buffer */
+    float *flat;            /* a gradient that came by tensor and is needed in one piece */
+    const float **gathered; /* scope=model, by tensor: the gradient posted; NULL: none yet */
+    float *eval_sum;        /* of terse_method_eval_weights; a failed group may still write there */
     float *eval_scratch;
 };
 
@@ -109,9 +111,10 @@ struct tsi_bounds {
 
 enum tsi_step_state {
     TSI_STEP_NONE,
-    TSI_STEP_OPENING, /* the opening record is under way */
-    TSI_STEP_SENDING, /* buckets are sent and make their phases */
-    TSI_STEP_CLOSING, /* the closing record is under way */
+    TSI_STEP_GATHERING, /* scope=model: some buckets were posted, nothing else has happened */
+    TSI_STEP_OPENING,   /* the opening record is under way */
+    TSI_STEP_SENDING,   /* buckets are sent and make their phases */
+    TSI_STEP_CLOSING,   /* the closing record is under way */
 };
 
 /* The step under way. */

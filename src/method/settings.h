@@ -26,6 +26,7 @@ enum tsi_setting {
     TSI_LAMBDA,
     TSI_RATIO,
     TSI_KEEP,
+    TSI_SCOPE,
     TSI_VALUES,
     TSI_MU,
     TSI_FORM,
