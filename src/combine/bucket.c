@@ -110,8 +110,8 @@ static terse_status create_codecs(struct tsi_bucket *bucket, terse_fault *fault)
         free(piece);
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     }
-    const uint32_t pieces = tsi_cut(in->layout, in->cut, bucket->first_tensor, bucket->tensor_count,
-                                    in->workers, piece, bucket->owned);
+    const uint32_t pieces = tsi_cut(in->layout, in->buckets.cut, bucket->first_tensor,
+                                    bucket->tensor_count, in->workers, piece, bucket->owned);
     for (uint32_t i = 0; i < pieces; i++)
         piece[i].plain = in->plain && in->plain[piece[i].tensor];
     terse_status status = tsi_codec_create(in->codec_spec, in->layout, piece, pieces,

@@ -77,6 +77,7 @@ struct tsi_owner {
 
 /* Every bucket that was ever asked for. */
 struct tsi_buckets {
+    enum tsi_cut cut; /* of their tensors: the combine's, or TSI_CUT_MODEL */
     struct tsi_bucket **list;
     uint32_t count;
     uint32_t cap;
@@ -89,7 +90,6 @@ struct tsi_collective {
     uint32_t workers;
     const terse_layout *layout;
     const struct tsi_combine_ops *combine;
-    enum tsi_cut cut; /* the combine's, or TSI_CUT_MODEL */
     char *codec_spec;
     const char *back_spec; /* codec of what owners send back; NULL: the same */
     terse_codec_about about;

@@ -123,7 +123,7 @@ static terse_status choose(terse_method *method, struct tsi_collective *in, int 
         status = choose_plain(in, &stages, fault);
     if (status != TERSE_OK)
         return status;
-    in->cut = stages.model ? TSI_CUT_MODEL : in->combine->cut;
+    in->buckets.cut = stages.model ? TSI_CUT_MODEL : in->combine->cut;
     in->owner.kind = tsi_stages_owner(&method->stages, in->combine);
     const int owns = in->owner.kind != TSI_OWNER_MEAN;
     if (!tsi_buffer_make(&buffers->owner.now, owns, method->count) ||
@@ -163,7 +163,7 @@ static void write_settings(const terse_method *method, struct tsi_collective *in
     in->run = tsi_hash64(out, SETTINGS * sizeof *out);
     (void)snprintf(in->settings, sizeof in->settings, "codec=%s combine=%s feedback=%s%s",
                    in->codec_spec, in->combine->name, method->stages.residual ? "residual" : "none",
-                   in->cut == TSI_CUT_MODEL ? " scope=model" : "");
+                   in->buckets.cut == TSI_CUT_MODEL ? " scope=model" : "");
 }
 
 terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault)
