@@ -60,6 +60,12 @@ typedef struct terse_method_options {
     uint32_t private_output; /* 1: only the method writes to that buffer. The cost of a sparse
                               * aggregate is then proportional to its entries, not to all
                               * elements. */
+
+    /* The weight of this worker's contribution, for example the number of examples of its shard: a
+     * mean is then sum w_k a_k / sum w_k. The only option that may differ between workers; all give
+     * one (finite, above 0) or none does. It multiplies what is decoded, never a residual. Equal
+     * weights change no bit, and votes stay one per worker. 0: all are equal. */
+    double worker_weight;
 } terse_method_options;
 
 /* What a step did. */

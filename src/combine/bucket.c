@@ -34,6 +34,12 @@ terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int
     return tsi_is_group_failure(status) ? status : TERSE_OK;
 }
 
+void tsi_add_weighted(float *sum, const float *values, float weight, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] += weight * values[i];
+}
+
 /* ---- which rank owns which pieces ---- */
 
 /* Cuts depend only on the tensor and the number of workers, never on the bucket, so that payloads

@@ -71,8 +71,15 @@ enum tsi_owner_kind {
  * buffers, of which its slices are used. A step writes `next`; a commit swaps the two. */
 struct tsi_owner {
     enum tsi_owner_kind kind;
+    int tie_coin; /* a vote: the sign of a tie is random */
     float *now;
     float *next;
+};
+
+/* Weights of the workers: a sum is that of weight[r] times what rank r has sent. */
+struct tsi_weighting {
+    const float *weight; /* by rank, they add up to their number; NULL: all are 1 */
+    float *one;          /* a flat buffer for what one rank has sent; NULL without weights */
 };
 
 /* Every bucket that was ever asked for. */
@@ -96,7 +103,7 @@ struct tsi_collective {
     terse_codec_options codec_options;
     uint8_t *plain;                  /* by tensor: 1 where it travels as f32; NULL: nowhere */
     const struct tsi_bit_rule *rule; /* NULL, or payload lengths vary and travel first */
-    int tie_coin;
+    struct tsi_weighting weighting;
     int unchecked;          /* 1: messages never leave this process */
     uint64_t run;           /* the settings' hash: keys every checksum */
     terse_rng_key key;      /* this worker's, this step's */
@@ -169,6 +176,15 @@ void tsi_bucket_destroy(struct tsi_bucket *bucket);
  * status where the group has failed. */
 terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int32_t rank,
                              const terse_fault *fault);
+
+/* The weight of a rank's contribution. */
+static inline float tsi_weight(const struct tsi_collective *in, uint32_t rank)
+{
+    return in->weighting.weight ? in->weighting.weight[rank] : 1.0f;
+}
+
+/* sum += weight * values. */
+void tsi_add_weighted(float *sum, const float *values, float weight, size_t count);
 
 /* Folds another check into `agreed`. */
 static inline uint64_t tsi_fold(uint64_t agreed, uint64_t check)

@@ -1,5 +1,6 @@
 /* Making a method: its buffers, its collectives, and the first point. In two halves per collective,
  * so that one thread can make those of all workers. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,7 +152,7 @@ terse_status tsi_method_connect(terse_method **methods, uint32_t count, terse_fa
         for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
             status = tsi_collective_create(methods[i], which, fault);
         for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-            status = tsi_collective_agree(methods[i], fault);
+            status = tsi_collective_agree(methods[i], which, fault);
     }
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
         status = start(methods[i], fault);
@@ -187,6 +188,11 @@ static terse_status read_spec(terse_method *method, const char *spec,
     if (what && all->steps == 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "%s needs the number of steps: options.steps is 0", what);
+    if (all->worker_weight != 0 && !(all->worker_weight > 0 && isfinite(all->worker_weight)))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "options.worker_weight is %g: a finite number above 0, for example the "
+                        "number of examples of the worker, 12500; 0: all are equal",
+                        all->worker_weight);
     all->private_output = all->private_output && all->aggregate_out;
     (void)tsi_settings_write(&method->settings, UINT64_MAX, method->spec, sizeof method->spec);
     return all->aggregate_out ? tsi_stages_gradient(&method->settings, &method->stages, fault)
@@ -285,10 +291,11 @@ void terse_method_destroy(terse_method *method)
     if (!method)
         return;
     struct tsi_buffers *const b = &method->buffers;
-    float *const floats[] = {
-        b->point,    b->residual.now, b->residual.next, b->change.now, b->change.next, b->m.now,
-        b->m.next,   b->v.now,        b->v.next,        b->owner.now,  b->owner.next,  b->update_m,
-        b->update_v, b->dense,        b->flat,          b->eval_sum,   b->eval_scratch};
+    float *const floats[] = {b->point,       b->residual.now,  b->residual.next, b->change.now,
+                             b->change.next, b->m.now,         b->m.next,        b->v.now,
+                             b->v.next,      b->owner.now,     b->owner.next,    b->update_m,
+                             b->update_v,    b->worker_weight, b->one,           b->dense,
+                             b->flat,        b->eval_sum,      b->eval_scratch};
     if (method->owns_group)
         terse_group_destroy(method->group);
     for (int which = 0; which < TSI_COLLECTIVES; which++)

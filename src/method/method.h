@@ -93,6 +93,8 @@ struct tsi_buffers {
     struct tsi_pair owner; /* residual or weights of this rank's slices */
     float *update_m;       /* moments of the update */
     float *update_v;
+    float *worker_weight;   /* by rank; NULL: all are equal */
+    float *one;             /* what one rank has sent, where contributions are weighted */
     float *dense;           /* aggregates grow here, unless in the caller's buffer */
     float *flat;            /* a gradient that came by tensor and is needed in one piece */
     const float **gathered; /* scope=model, by tensor: the gradient posted; NULL: none yet */
@@ -206,7 +208,7 @@ extern const char *const tsi_update_names[TSI_UPDATE_REPLACE + 1];
 /* Makes a collective of the method's stages, or of its warm-up, and posts its settings to all
  * ranks; tsi_collective_agree compares them. A failure here is told to the others. */
 TERSE_CHECK terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault);
-TERSE_CHECK terse_status tsi_collective_agree(terse_method *method, terse_fault *fault);
+TERSE_CHECK terse_status tsi_collective_agree(terse_method *method, int which, terse_fault *fault);
 void tsi_collective_destroy(struct tsi_collective *in);
 /* Tells the other ranks that this one will have no collective: `why` is a failure. */
 void tsi_collective_refuse(terse_group *group, terse_status why);
