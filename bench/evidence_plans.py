@@ -33,16 +33,19 @@ def qadam():
     rows = [
         Row("Adam", spec("adam"), 0.001),
         Row("AMSGrad", spec("adam", "amsgrad=yes"), 0.001),
-        Row("QAdam", spec("qadam", "kg=2", "kx=8"), 0.001),
-        Row("QAdam, no feedback", spec("qadam", "kg=2", "kx=8", "feedback=none"), 0.001),
-        Row("gradients alone", spec("qadam", "kg=2", "kx=0"), like="QAdam"),
-        Row("weights alone", spec("qadam", "kg=off", "kx=8"), like="QAdam"),
+        Row("QAdam", spec("qadam", "ramp=300", "kg=2", "kx=8"), 0.002),
+        Row("QAdam, bias=yes", spec("qadam", "ramp=0", "bias=yes", "kg=2", "kx=8"), 0.002),
+        Row("QAdam, ramp=0", spec("qadam", "ramp=0", "kg=2", "kx=8"), 0.001),
+        Row("QAdam, no feedback", spec("qadam", "ramp=300", "kg=2", "kx=8", "feedback=none"),
+            0.002),
+        Row("gradients alone", spec("qadam", "ramp=300", "kg=2", "kx=0"), like="QAdam"),
+        Row("weights alone", spec("qadam", "ramp=300", "kg=off", "kx=8"), like="QAdam"),
     ]
     for kg in (0, 1, 3):
         for feedback in ((), ("feedback=none",)):
             rows.append(Row("kg=%d%s" % (kg, ", no feedback" if feedback else ""),
-                            spec("qadam", "kg=%d" % kg, "kx=8", *feedback), like="QAdam"))
-    rows += [Row("kx=%d" % kx, spec("qadam", "kg=2", "kx=%d" % kx), like="QAdam")
+                            spec("qadam", "ramp=300", "kg=%d" % kg, "kx=8", *feedback), like="QAdam"))
+    rows += [Row("kx=%d" % kx, spec("qadam", "ramp=300", "kg=2", "kx=%d" % kx), like="QAdam")
              for kx in (4, 5, 6, 7, 10)]
     return rows
 

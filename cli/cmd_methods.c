@@ -127,6 +127,7 @@ static com_json *stages_json(const terse_method_description *chosen)
     com_json_put_text(stages, "feedback", chosen->feedback);
     com_json_put_text(stages, "unit", chosen->unit);
     com_json_put_text(stages, "codec", chosen->codec);
+    com_json_put_text(stages, "scope", chosen->scope);
     com_json_put_text(stages, "combine", chosen->combine);
     com_json_put_text(stages, "owner", owner_names[chosen->owner]);
     com_json_put_text(stages, "back", chosen->back);
@@ -266,9 +267,11 @@ static void print_stages(const terse_method_description *chosen)
     print_text("point", chosen->point);
     print_text("direction", chosen->direction);
     print_wrapped("feedback", feedback_text(chosen));
+    const char *more = chosen->dynamic_bits                  ? "; bits chosen in every step"
+                       : strcmp(chosen->scope, "model") == 0 ? "; over all parameters together"
+                                                             : "";
     snprintf(text, sizeof text, "%s%s%s%s%s", chosen->codec, chosen->back[0] ? " up, " : "",
-             chosen->back, chosen->back[0] ? " down" : "",
-             chosen->dynamic_bits ? "; bits chosen in every step" : "");
+             chosen->back, chosen->back[0] ? " down" : "", more);
     print_text("codec", text);
     snprintf(text, sizeof text, "%s%s", chosen->combine, owners[chosen->owner]);
     print_text("combine", text);

@@ -60,6 +60,12 @@ typedef struct terse_method_options {
     uint32_t private_output; /* 1: only the method writes to that buffer. The cost of a sparse
                               * aggregate is then proportional to its entries, not to all
                               * elements. */
+
+    /* The weight of this worker's contribution, for example the number of examples of its shard: a
+     * mean is then sum w_k a_k / sum w_k. The only option that may differ between workers; all give
+     * one (finite, above 0) or none does. It multiplies what is decoded, never a residual. Equal
+     * weights change no bit, and votes stay one per worker. 0: all are equal. */
+    double worker_weight;
 } terse_method_options;
 
 /* What a step did. */
@@ -113,6 +119,8 @@ typedef struct terse_method_description {
     const char *direction; /* "gradient", "momentum", "average" or "adam" */
     const char *feedback;  /* "residual" or "none" */
     const char *unit;      /* of what is encoded, and of the residual: "gradients" or "weights" */
+    const char *scope;     /* of what is encoded as a unit: "tensor" (or an owner's slice of one),
+                            * or "model" */
     const char *combine;   /* as named, or what suits the codec */
     const char *update;    /* "sgd", "signed", "subtract", "adam" or "replace" */
     terse_owner owner;
@@ -226,7 +234,8 @@ TERSE_API TERSE_CHECK terse_status terse_method_step_all(terse_method *const *me
                                                          terse_fault *fault);
 
 /* The same bucket by bucket while the caller still computes, see terse_exchange_post; not with
- * clipping or local steps, which need the whole gradient. */
+ * clipping or local steps, which need the whole gradient. With scope=model nothing can be selected
+ * before all is there: finish does the whole step, and buckets may come in any order. */
 TERSE_API TERSE_CHECK terse_status terse_method_post(terse_method *method, const float *gradient,
                                                      uint32_t first, uint32_t count,
                                                      terse_fault *fault);

@@ -97,7 +97,7 @@ class MethodAbout(ctypes.Structure):
 class MethodDescription(ctypes.Structure):
     """terse_method_description"""
     _fields_ = [("size", c_size_t)] + [(name, c_char_p) for name in (  # type: ignore[assignment]
-        "name", "point", "direction", "feedback", "unit", "combine", "update")] + [
+        "name", "point", "direction", "feedback", "unit", "scope", "combine", "update")] + [
             ("owner", c_int)] + [(name, c_uint32) for name in (
                 "passes", "dynamic_bits", "votes", "has_gradient", "has_eval_weights", "has_plain",
                 "has_buckets", "needs_steps", "local_steps")] + [

@@ -41,22 +41,26 @@ static terse_status send(struct tsi_bucket *bucket)
     return tsi_messages_post(bucket, &bucket->there);
 }
 
-/* Payloads that are dense are decoded one after the other into one buffer. */
+/* Payloads that are dense are decoded one after the other into one buffer, or beside it to be
+ * weighted. */
 static terse_status add_dense(struct tsi_bucket *bucket, int32_t *blamed, terse_fault *fault)
 {
     const struct tsi_collective *const in = bucket->in;
     const struct tsi_merge *const merge = bucket->private;
     float *const sum = in->dense + bucket->first;
+    float *const one = in->weighting.one;
     terse_rng_key key = in->key;
     memset(sum, 0, (size_t)bucket->count * sizeof *sum);
     for (uint32_t r = 0; r < in->workers; r++) {
         key.worker = r;
         const terse_status status =
             tsi_codec_decode(bucket->codec, 0, &key, bucket->owned[r], merge->source[r].payload,
-                             merge->source[r].len, 0, in->dense, fault);
+                             merge->source[r].len, one != NULL, one ? one : in->dense, fault);
         *blamed = (int32_t)r;
         if (status != TERSE_OK)
             return status;
+        if (one)
+            tsi_add_weighted(sum, one + bucket->first, tsi_weight(in, r), (size_t)bucket->count);
     }
     *blamed = -1;
     bucket->aggregate.largest = in->kernel->magnitude_max_f32(sum, (size_t)bucket->count);
@@ -80,7 +84,7 @@ static terse_status receive(struct tsi_bucket *bucket)
         return status;
     for (uint32_t r = 0; r < in->workers; r++)
         if (tsi_open_part(bucket, &bucket->there, r, &part))
-            merge->source[r] = (struct tsi_source){part.payload, part.len};
+            merge->source[r] = (struct tsi_source){part.payload, part.len, tsi_weight(in, r)};
     uint64_t from = tsi_now();
     bucket->aggregate.partial = bucket->codec->ops->next != NULL;
     if (bucket->status == TERSE_OK && bucket->aggregate.partial)

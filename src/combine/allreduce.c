@@ -109,6 +109,8 @@ static terse_status send(struct tsi_bucket *bucket)
                               (int32_t)in->rank, &fault);
     if (bucket->status != TERSE_OK)
         memset(all->payload, 0, len);
+    for (size_t i = 0; in->weighting.weight && i < len / sizeof(float); i++)
+        all->payload[i] *= in->weighting.weight[in->rank];
     bucket->payload_len = len;
     tsi_clock(in, TERSE_STAGE_ENCODE, &from);
     const terse_status status =

@@ -43,6 +43,12 @@ terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int
     return tsi_is_group_failure(status) ? status : TERSE_OK;
 }
 
+void tsi_add_weighted(float *sum, const float *values, float weight, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        sum[i] += weight * values[i];
+}
+
 /* ---- which rank owns which pieces ---- */
 
 /* Cuts depend only on the tensor and the number of workers, never on the bucket, so that payloads
@@ -96,8 +102,13 @@ uint32_t tsi_cut(const terse_layout *layout, enum tsi_cut cut, uint32_t first, u
         piece[pieces] = tsi_layout_piece(layout, first + pieces);
         piece[pieces].slot = (size_t)(first + pieces) * workers;
     }
+    for (; pieces > 1 && cut == TSI_CUT_MODEL; pieces--) { /* joined to the first, a vector */
+        piece[0].count += piece[pieces - 1].count;
+        piece[0].rows = piece[0].count;
+        piece[0].cols = 1;
+    }
     for (uint32_t r = 0; r < workers; r++)
-        owned[r] = (struct tsi_pieces){0, cut == TSI_CUT_WHOLE || r == 0 ? pieces : 0};
+        owned[r] = (struct tsi_pieces){0, cut != TSI_CUT_SERVER || r == 0 ? pieces : 0};
     return pieces;
 }
 
@@ -114,7 +125,7 @@ static terse_status create_codecs(struct tsi_bucket *bucket, terse_fault *fault)
         free(piece);
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     }
-    const uint32_t pieces = tsi_cut(in->layout, in->combine->cut, bucket->first_tensor,
+    const uint32_t pieces = tsi_cut(in->layout, in->buckets.cut, bucket->first_tensor,
                                     bucket->tensor_count, in->workers, piece, bucket->owned);
     for (uint32_t i = 0; i < pieces; i++)
         piece[i].plain = in->plain && in->plain[piece[i].tensor];

@@ -24,6 +24,7 @@ enum tsi_cut {
     TSI_CUT_WHOLE,  /* whole tensors, nobody owns them */
     TSI_CUT_SLICES, /* every rank owns a slice of every tensor */
     TSI_CUT_SERVER, /* rank 0 owns all */
+    TSI_CUT_MODEL,  /* all tensors as one piece, nobody owns it */
 };
 
 struct tsi_combine_ops {
@@ -71,12 +72,20 @@ enum tsi_owner_kind {
  * buffers, of which its slices are used. A step writes `next`; a commit swaps the two. */
 struct tsi_owner {
     enum tsi_owner_kind kind;
+    int tie_coin; /* a vote: the sign of a tie is random */
     float *now;
     float *next;
 };
 
+/* Weights of the workers: a sum is that of weight[r] times what rank r has sent. */
+struct tsi_weighting {
+    const float *weight; /* by rank, they add up to their number; NULL: all are 1 */
+    float *one;          /* a flat buffer for what one rank has sent; NULL without weights */
+};
+
 /* Every bucket that was ever asked for. */
 struct tsi_buckets {
+    enum tsi_cut cut; /* of their tensors: the combine's, or TSI_CUT_MODEL */
     struct tsi_bucket **list;
     uint32_t count;
     uint32_t cap;
@@ -95,7 +104,7 @@ struct tsi_collective {
     terse_codec_options codec_options;
     uint8_t *plain;                  /* by tensor: 1 where it travels as f32; NULL: nowhere */
     const struct tsi_bit_rule *rule; /* NULL, or payload lengths vary and travel first */
-    int tie_coin;
+    struct tsi_weighting weighting;
     int unchecked;          /* 1: messages never leave this process */
     uint64_t run;           /* the settings' hash: keys every checksum */
     terse_rng_key key;      /* this worker's, this step's */
@@ -172,6 +181,15 @@ terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int
 /* For a worker that is alone: what it encodes is the sum of all. `most`: bits of the largest
  * magnitude of these elements of in->source, 0 if it is not known yet. */
 void tsi_bucket_note_largest(struct tsi_bucket *bucket, uint32_t most, size_t first, size_t count);
+
+/* The weight of a rank's contribution. */
+static inline float tsi_weight(const struct tsi_collective *in, uint32_t rank)
+{
+    return in->weighting.weight ? in->weighting.weight[rank] : 1.0f;
+}
+
+/* sum += weight * values. */
+void tsi_add_weighted(float *sum, const float *values, float weight, size_t count);
 
 /* Folds another check into `agreed`. */
 static inline uint64_t tsi_fold(uint64_t agreed, uint64_t check)

@@ -15,6 +15,7 @@ struct decoding {
     struct tsi_batch batch;
     size_t next; /* first entry of the batch that is not added yet */
     int over;    /* 1: there are no further batches */
+    float weight;
 };
 
 struct tsi_merge_scratch {
@@ -67,7 +68,7 @@ static terse_status add_source(const struct tsi_merge *merge, const struct tsi_c
         size_t i = source->next;
         for (; i < batch->count && batch->index[i] < end; i++) {
             const uint32_t at = batch->index[i] - start;
-            scratch->sum[at] += batch->value[i];
+            scratch->sum[at] += source->weight * batch->value[i]; /* 1 * x is x, bit for bit */
             scratch->marked[at / 64] |= UINT64_C(1) << at % 64;
         }
         source->next = i;
@@ -129,6 +130,7 @@ static terse_status merge_piece(const struct tsi_merge *merge, const terse_rng_k
         *blamed = (int32_t)r;
         decoding->next = decoding->batch.count = 0;
         decoding->over = 0;
+        decoding->weight = source->weight;
         status = call.ops->open(&call, source->payload + decoding->at, source->len - decoding->at,
                                 &used, &decoding->entries, fault);
         if (status != TERSE_OK && fault)

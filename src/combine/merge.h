@@ -10,6 +10,7 @@
 struct tsi_source {
     const uint8_t *payload;
     size_t len;
+    float weight; /* of its values in the sum */
 };
 
 /* The elements that at least one rank sent, ascending, and their sums. */

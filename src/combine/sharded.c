@@ -86,10 +86,27 @@ void tsi_sharded_destroy(struct tsi_bucket *bucket)
 
 /* ---- parts that arrive ---- */
 
+/* Adds what a worker sent of this rank's pieces, weighted; the first one begins the sum. */
+static void add_pieces(const struct tsi_bucket *bucket, uint32_t sender)
+{
+    const struct tsi_collective *const in = bucket->in;
+    const struct tsi_pieces mine = bucket->owned[in->rank];
+    for (uint32_t i = mine.first; i < mine.first + mine.count; i++) {
+        const struct tsi_piece *const piece = &bucket->codec->piece[i];
+        if (sender == 0)
+            memset(in->dense + piece->offset, 0, piece->count * sizeof(float));
+        tsi_add_weighted(in->dense + piece->offset, in->weighting.one + piece->offset,
+                         tsi_weight(in, sender), piece->count);
+    }
+}
+
 void tsi_open_codes(struct tsi_bucket *bucket, const struct tsi_messages *messages, uint32_t sender,
-                    int fresh, struct tsi_coded *sections)
+                    int begins, struct tsi_coded *sections)
 {
     terse_codec *const codec = messages->codec;
+    const struct tsi_collective *const in = bucket->in;
+    const int apart = in->weighting.one && !messages->to_all; /* weighted before it is added */
+    const int fresh = begins || apart;
     const int stage = messages->to_all ? TERSE_STAGE_DECODE : TERSE_STAGE_COMBINE;
     terse_fault fault = {.rank = -1};
     struct tsi_opened part;
@@ -102,7 +119,9 @@ void tsi_open_codes(struct tsi_bucket *bucket, const struct tsi_messages *messag
                                 sections, &fault);
     else
         status = tsi_codec_decode(codec, 0, &part.key, part.pieces, part.payload, part.len, fresh,
-                                  bucket->in->dense, &fault);
+                                  apart ? in->weighting.one : in->dense, &fault);
+    if (apart && !codec->ops->open_codes && status == TERSE_OK)
+        add_pieces(bucket, sender);
     tsi_clock(bucket->in, stage, &from);
     (void)tsi_bucket_fail(bucket, status, (int32_t)sender, &fault);
 }
@@ -155,6 +174,20 @@ struct reduction {
     atomic_uint largest; /* bits of the largest magnitude made so far */
 };
 
+/* One tile of the sum of coded sections with weights. Each is decoded by itself. */
+static void add_weighted(struct reduction *reduction, size_t at, size_t count, float *sum)
+{
+    const struct tsi_collective *const in = reduction->in;
+    memset(sum, 0, count * sizeof *sum);
+    for (uint32_t r = 0; r < in->workers; r++) {
+        float one[TSI_TILE];
+        if (tsi_coded_add(reduction->section + r * reduction->stride, at, count, one))
+            atomic_store(&reduction->bad_code, 1);
+        else
+            tsi_add_weighted(sum, one, tsi_weight(in, r), count);
+    }
+}
+
 /* Adds in rank order and updates, tile by tile. Sums that nobody needs later stay in the cache. */
 static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count)
 {
@@ -168,12 +201,14 @@ static void reduce_chunk(void *context, size_t chunk, size_t first, size_t count
         const uint64_t element = reduction->offset + at;
         float tile[TSI_TILE];
         float *const sum = in_tile ? tile : in->dense + element;
+        const int plain = reduction->section && !in->weighting.weight;
         uint32_t r = 0;
         do /* the first of at least one worker overwrites the sum */
-            if (reduction->section &&
-                tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
+            if (plain && tsi_coded_add(reduction->section + r * reduction->stride, at, here, sum))
                 atomic_store(&reduction->bad_code, 1);
         while (++r < in->workers);
+        if (reduction->section && !plain)
+            add_weighted(reduction, at, here, sum);
         const float *const made = update(&in->owner, sum, element, here, (float)in->workers);
         const uint32_t most = in->kernel->magnitude_max_f32(made, here);
         unsigned before = atomic_load(&reduction->largest);

@@ -186,6 +186,18 @@ static void add_lists(struct tsi_bucket *bucket, const struct tsi_messages *mess
 
 /* ---- the phases ---- */
 
+/* Weighs this worker's choice, in the dense buffer. */
+static terse_status weigh(const struct tsi_bucket *bucket, terse_fault *fault)
+{
+    const struct tsi_collective *const in = bucket->in;
+    float *const chosen = in->dense + bucket->first;
+    for (size_t i = 0; i < bucket->count; i++)
+        chosen[i] *= in->weighting.weight[in->rank];
+    return in->kernel->magnitude_max_f32(chosen, (size_t)bucket->count) < TSK_INFINITY_BITS
+               ? TERSE_OK
+               : tsi_fail(fault, TERSE_OUT_OF_RANGE, 0, "a weighted value is not finite");
+}
+
 /* What this worker has chosen, to the owners. */
 static terse_status send(struct tsi_bucket *bucket)
 {
@@ -202,6 +214,8 @@ static terse_status send(struct tsi_bucket *bucket)
         if (status == TERSE_OK)
             status = tsi_codec_decode(bucket->codec, 0, &in->key, all, sparse->own,
                                       bucket->payload_len, 0, in->dense, &fault);
+        if (status == TERSE_OK && in->weighting.weight)
+            status = weigh(bucket, &fault);
         (void)tsi_bucket_fail(bucket, status, (int32_t)in->rank, &fault);
     }
     bucket->payload = sparse->own;

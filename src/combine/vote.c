@@ -65,7 +65,7 @@ static void settle_ties(const struct tsi_bucket *bucket, const uint8_t *tied, ui
         const size_t len = (piece->count + 7) / 8;
         uint32_t coins[TSK_RANDOM_GROUP];
         const uint8_t *const coin = (const uint8_t *)coins;
-        for (size_t at = 0; in->tie_coin && at < len; at += sizeof coins) {
+        for (size_t at = 0; in->owner.tie_coin && at < len; at += sizeof coins) {
             const uint64_t first = (piece->first + 8 * (uint64_t)at) / COINS_PER_DRAW;
             in->kernel->random_u32(&stream, first, TSK_RANDOM_GROUP, coins);
             for (size_t b = 0; b < len - at && b < sizeof coins; b++)

@@ -173,4 +173,7 @@ void tsi_posterior_remember(struct tsi_posterior *posterior, struct tsi_bucket *
     }
     for (size_t i = 0; residual && i < posterior->count; i++)
         posterior->before[i] += residual[posterior->index[i]];
+    const float *const weight = count > 0 ? buckets[0]->in->weighting.weight : NULL;
+    for (size_t i = 0; weight && i < posterior->count; i++)
+        posterior->sum[i] /= weight[buckets[0]->in->rank];
 }

@@ -15,7 +15,7 @@ enum tsi_posterior_form {
 struct tsi_posterior {
     uint64_t *index; /* elements of the flat buffer sent in the last step, ascending */
     float *before;   /* their a_prev = g + e */
-    float *sum;      /* their sum over the workers: G / w */
+    float *sum;      /* G / w: their sum over the workers, by this worker's weight in it */
     float *score;    /* |a| * tanh(|1 + Delta| / mu) */
     uint64_t count;
     size_t cap;

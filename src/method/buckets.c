@@ -1,4 +1,6 @@
 /* The calls of a gradient that comes bucket by bucket, while the backward pass goes on. */
+#include <string.h>
+
 #include "base/fault.h"
 #include "method/method.h"
 
@@ -7,7 +9,8 @@ static terse_status check_bucket(const terse_method *method, uint32_t first, uin
 {
     const uint32_t tensors = terse_layout_tensors(method->layout);
     const struct tsi_step *const step = &method->step;
-    if (step->state != TSI_STEP_NONE && !(step->state == TSI_STEP_SENDING && step->posting))
+    if (step->state != TSI_STEP_NONE && step->state != TSI_STEP_GATHERING &&
+        !(step->state == TSI_STEP_SENDING && step->posting))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "another step is under way");
     if (count == 0 || first > tensors || count > tensors - first)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "tensors %u to %u of %u", first,
@@ -18,8 +21,42 @@ static terse_status check_bucket(const terse_method *method, uint32_t first, uin
             other->first_tensor < first + count)
             return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "a tensor is posted twice");
     }
+    for (uint32_t t = first; t < first + count && step->state == TSI_STEP_GATHERING; t++)
+        if (method->buffers.gathered[t])
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "a tensor is posted twice");
     return TERSE_OK;
 }
+
+/* ---- scope=model ---- */
+
+/* What is selected depends on all elements, so a bucket is only noted, and the step is one of a
+ * gradient that came by tensor. That costs less than to accumulate each bucket at once: all that is
+ * done to a slice still meets in the cache, and no element is read once more to be selected. */
+static void gather(terse_method *method, const float *gradient, uint32_t first, uint32_t count)
+{
+    for (uint32_t t = first; t < first + count; t++)
+        method->buffers.gathered[t] = gradient + tsi_layout_piece(method->layout, t).offset;
+    method->step.state = TSI_STEP_GATHERING;
+}
+
+static terse_status finish_gathered(terse_method *method, terse_method_report *report,
+                                    terse_fault *fault)
+{
+    const float **const gathered = method->buffers.gathered;
+    const uint32_t tensors = terse_layout_tensors(method->layout);
+    uint32_t posted = 0;
+    for (uint32_t t = 0; t < tensors; t++)
+        posted += gathered[t] != NULL;
+    if (posted != tensors)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "%u of %u tensors were posted", posted,
+                        tensors);
+    method->step.state = TSI_STEP_NONE;
+    const terse_status status = terse_method_step_tensors(method, gathered, report, fault);
+    memset(gathered, 0, tensors * sizeof *gathered);
+    return status;
+}
+
+/* ---- the calls ---- */
 
 terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
                                uint32_t count, terse_fault *fault)
@@ -34,6 +71,10 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
         status = check_bucket(method, first, count, fault);
     if (status != TERSE_OK)
         return status;
+    if (method->stages.model && method->failed == TERSE_OK) {
+        gather(method, gradient, first, count);
+        return TERSE_OK;
+    }
     if (method->step.state == TSI_STEP_NONE) { /* the first bucket opens the step */
         status = tsi_step_begin(method, gradient, NULL, 1, fault);
         if (status == TERSE_OK)
@@ -57,6 +98,8 @@ terse_status terse_method_finish(terse_method *method, const float *gradient,
     if (!method || !gradient)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method or gradient is NULL");
     const struct tsi_step *const step = &method->step;
+    if (step->state == TSI_STEP_GATHERING)
+        return finish_gathered(method, report, fault);
     const int posting = step->state == TSI_STEP_SENDING && step->posting;
     for (uint32_t i = 0; i < step->posted_count && posting; i++)
         posted += step->posted[i]->tensor_count;

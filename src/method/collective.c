@@ -1,6 +1,7 @@
 /* A collective: what the stages of a method mean for codec, combine and tensors that travel plain,
  * and the agreement of all ranks that it means the same everywhere. */
 #include <fnmatch.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +27,13 @@ enum {
     SETTING_SEED,
     SETTING_COMPARE,
     SETTING_WEIGHTS,
-    SETTINGS
+    SETTING_WEIGHTED, /* 1: workers have weights of their own */
+    SETTINGS,
+    SETTING_WEIGHT = SETTINGS, /* this worker's: the only number that may differ */
+    RECORD_LEN
 };
 
-_Static_assert(SETTINGS < TSI_MAX_RECORD, "settings and their check are one record");
+_Static_assert(RECORD_LEN < TSI_MAX_RECORD, "settings and their check are one record");
 
 static const char *const setting_names[SETTINGS] = {
     [SETTING_STATUS] = "status",
@@ -45,6 +49,7 @@ static const char *const setting_names[SETTINGS] = {
     [SETTING_SEED] = "seed",
     [SETTING_COMPARE] = "compare_every",
     [SETTING_WEIGHTS] = "initial weights",
+    [SETTING_WEIGHTED] = "use of worker_weight",
 };
 
 /* ---- choices ---- */
@@ -111,6 +116,7 @@ static terse_status choose(terse_method *method, struct tsi_collective *in, int 
         memcpy(stages.codec, "f32", sizeof "f32");
         stages.combine = stages.update == TSI_UPDATE_REPLACE ? "shard" : "allreduce";
         stages.min = 0;
+        stages.model = 0;
         stages.plain = NULL;
     }
     terse_status status = tsk_bound(&in->kernel, fault);
@@ -122,6 +128,7 @@ static terse_status choose(terse_method *method, struct tsi_collective *in, int 
         status = choose_plain(in, &stages, fault);
     if (status != TERSE_OK)
         return status;
+    in->buckets.cut = stages.model ? TSI_CUT_MODEL : in->combine->cut;
     in->owner.kind = tsi_stages_owner(&method->stages, in->combine);
     const int owns = in->owner.kind != TSI_OWNER_MEAN;
     if (!tsi_buffer_make(&buffers->owner.now, owns, method->count) ||
@@ -140,7 +147,7 @@ static uint64_t hash_text(const char *text)
 }
 
 static void write_settings(const terse_method *method, struct tsi_collective *in,
-                           uint64_t out[SETTINGS])
+                           uint64_t out[RECORD_LEN])
 {
     const terse_method_options *const options = &method->options;
     out[SETTING_VERSION] = TERSE_FRAME_VERSION;
@@ -152,22 +159,24 @@ static void write_settings(const terse_method *method, struct tsi_collective *in
     out[SETTING_BACK] = hash_text(in->back_spec);
     out[SETTING_COMBINE] = hash_text(in->combine->name);
     out[SETTING_FEEDBACK] = (uint64_t)method->stages.residual;
-    out[SETTING_TIE] = (uint64_t)in->tie_coin;
+    out[SETTING_TIE] = (uint64_t)in->owner.tie_coin;
     out[SETTING_PLAIN] = in->plain ? tsi_hash64(in->plain, terse_layout_tensors(in->layout)) : 0;
     out[SETTING_SEED] = in->key.seed;
     out[SETTING_COMPARE] = options->compare_every;
     if (!options->aggregate_out)
         out[SETTING_WEIGHTS] = tsi_hash64(method->buffers.weights, method->count * sizeof(float));
-    in->run = tsi_hash64(out, SETTINGS * sizeof *out);
-    (void)snprintf(in->settings, sizeof in->settings, "codec=%s combine=%s feedback=%s",
-                   in->codec_spec, in->combine->name,
-                   method->stages.residual ? "residual" : "none");
+    in->run = tsi_hash64(out, SETTING_WEIGHTED * sizeof *out);
+    out[SETTING_WEIGHTED] = options->worker_weight != 0;
+    memcpy(&out[SETTING_WEIGHT], &options->worker_weight, sizeof options->worker_weight);
+    (void)snprintf(in->settings, sizeof in->settings, "codec=%s combine=%s feedback=%s%s",
+                   in->codec_spec, in->combine->name, method->stages.residual ? "residual" : "none",
+                   in->buckets.cut == TSI_CUT_MODEL ? " scope=model" : "");
 }
 
 terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault)
 {
     const int warm = which == TSI_WARM_UP;
-    uint64_t settings[SETTINGS] = {0};
+    uint64_t settings[RECORD_LEN] = {0};
     struct tsi_collective *const in = calloc(1, sizeof *in);
     method->collective[which] = in;
     if (!in)
@@ -179,7 +188,7 @@ terse_status tsi_collective_create(terse_method *method, int which, terse_fault 
     in->unchecked = method->group->in_process || method->workers == 1;
     in->key = (terse_rng_key){.seed = method->options.seed, .worker = method->rank};
     in->codec_options.threads = method->options.threads;
-    in->tie_coin = method->stages.tie_coin;
+    in->owner.tie_coin = method->stages.tie_coin;
     in->take = method->buffers.residual.now;
     in->rule = method->bits && !warm ? &method->rule : NULL;
     if (method->stages.update == TSI_UPDATE_REPLACE)
@@ -188,8 +197,41 @@ terse_status tsi_collective_create(terse_method *method, int which, terse_fault 
     if (method->failed == TERSE_OK)
         write_settings(method, in, settings);
     settings[SETTING_STATUS] = (uint64_t) - (int64_t)method->failed;
-    return tsi_agreement_post(&method->agreement, TSI_RECORD_SETTINGS, 0, 0, settings, SETTINGS,
+    return tsi_agreement_post(&method->agreement, TSI_RECORD_SETTINGS, 0, 0, settings, RECORD_LEN,
                               fault);
+}
+
+/* w_k K / sum w for all ranks, from their records: all ranks compute the same bits. Equal weights
+ * are none. */
+static terse_status read_weights(terse_method *method, struct tsi_collective *in,
+                                 terse_fault *fault)
+{
+    struct tsi_buffers *const buffers = &method->buffers;
+    const uint32_t workers = method->workers;
+    double first = 0;
+    double sum = 0;
+    int differ = 0;
+    for (uint32_t r = 0; r < workers; r++) {
+        double weight;
+        memcpy(&weight, (const uint64_t *)method->agreement.at[r] + SETTING_WEIGHT, sizeof weight);
+        first = r == 0 ? weight : first;
+        differ |= weight != first;
+        sum += weight / workers;
+    }
+    if (!differ)
+        return TERSE_OK;
+    const int apart = in->combine != &tsi_combine_allreduce;
+    if (!isfinite(sum) || !tsi_buffer_make(&buffers->worker_weight, 1, workers) ||
+        !tsi_buffer_make(&buffers->one, apart, method->count))
+        return tsi_fail(fault, isfinite(sum) ? TERSE_NO_MEMORY : TERSE_BAD_ARGUMENT, 0,
+                        isfinite(sum) ? "out of memory" : "worker_weight: the sum is not finite");
+    for (uint32_t r = 0; r < workers; r++) {
+        double weight;
+        memcpy(&weight, (const uint64_t *)method->agreement.at[r] + SETTING_WEIGHT, sizeof weight);
+        buffers->worker_weight[r] = (float)(weight / sum);
+    }
+    in->weighting = (struct tsi_weighting){buffers->worker_weight, buffers->one};
+    return TERSE_OK;
 }
 
 /* The first difference from rank 0, named. */
@@ -215,12 +257,14 @@ static terse_status compare(const struct tsi_agreement *agreement, terse_fault *
     return status;
 }
 
-terse_status tsi_collective_agree(terse_method *method, terse_fault *fault)
+terse_status tsi_collective_agree(terse_method *method, int which, terse_fault *fault)
 {
     terse_fault theirs = {.rank = -1};
     terse_status status = tsi_agreement_wait(&method->agreement, &theirs);
     if (status == TERSE_OK)
         status = compare(&method->agreement, &theirs);
+    if (status == TERSE_OK)
+        status = read_weights(method, method->collective[which], &theirs);
     if (fault && (method->failed != TERSE_OK || status != TERSE_OK))
         *fault = method->failed != TERSE_OK ? method->cause : theirs;
     return method->failed != TERSE_OK ? method->failed : status;
@@ -229,9 +273,9 @@ terse_status tsi_collective_agree(terse_method *method, terse_fault *fault)
 void tsi_collective_refuse(terse_group *group, terse_status why)
 {
     struct tsi_agreement agreement = {0};
-    uint64_t settings[SETTINGS] = {[SETTING_STATUS] = (uint64_t) - (int64_t)why};
+    uint64_t settings[RECORD_LEN] = {[SETTING_STATUS] = (uint64_t) - (int64_t)why};
     if (tsi_agreement_create(&agreement, group) == TERSE_OK &&
-        tsi_agreement_post(&agreement, TSI_RECORD_SETTINGS, 0, 0, settings, SETTINGS, NULL) ==
+        tsi_agreement_post(&agreement, TSI_RECORD_SETTINGS, 0, 0, settings, RECORD_LEN, NULL) ==
             TERSE_OK)
         (void)!tsi_agreement_wait(&agreement, NULL);
     tsi_agreement_destroy(&agreement);

@@ -1,5 +1,6 @@
 /* Making a method: its buffers, its collectives, and the first point. In two halves per collective,
  * so that one thread can make those of all workers. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,6 +75,11 @@ static terse_status create_buffers(terse_method *method)
         return TERSE_NO_MEMORY;
     for (size_t i = 0; adam && i < count; i++)
         buffers->v.now[i] = (float)tsi_value(method, TSI_V0);
+    if (stages->model) /* one entry per tensor */
+        buffers->gathered =
+            calloc((size_t)terse_layout_tensors(method->layout) + 1, sizeof *buffers->gathered);
+    if (stages->model && !buffers->gathered)
+        return TERSE_NO_MEMORY;
     method->slots = 2 * (size_t)terse_layout_tensors(method->layout) * method->workers;
     if (method->settings.row->dynamic)
         method->bits = calloc(method->slots + 1, sizeof *method->bits);
@@ -147,7 +153,7 @@ terse_status tsi_method_connect(terse_method **methods, uint32_t count, terse_fa
         for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
             status = tsi_collective_create(methods[i], which, fault);
         for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-            status = tsi_collective_agree(methods[i], fault);
+            status = tsi_collective_agree(methods[i], which, fault);
     }
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
         status = start(methods[i], fault);
@@ -183,6 +189,11 @@ static terse_status read_spec(terse_method *method, const char *spec,
     if (what && all->steps == 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "%s needs the number of steps: options.steps is 0", what);
+    if (all->worker_weight != 0 && !(all->worker_weight > 0 && isfinite(all->worker_weight)))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "options.worker_weight is %g: a finite number above 0, for example the "
+                        "number of examples of the worker, 12500; 0: all are equal",
+                        all->worker_weight);
     all->private_output = all->private_output && all->aggregate_out;
     (void)tsi_settings_write(&method->settings, UINT64_MAX, method->spec, sizeof method->spec);
     return all->aggregate_out ? tsi_stages_gradient(&method->settings, &method->stages, fault)
@@ -203,6 +214,11 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
         method->options.threads = 1;
     method->step.posted =
         calloc((size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.posted);
+    if (method->stages.model && terse_layout_count(layout) > TERSE_MAX_TENSOR_COUNT)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "scope=model: %llu parameters, at most %u can be one piece: use "
+                        "scope=tensor",
+                        (unsigned long long)terse_layout_count(layout), TERSE_MAX_TENSOR_COUNT);
     if (!method->step.posted || tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
@@ -279,8 +295,8 @@ void terse_method_destroy(terse_method *method)
     float *const floats[] = {b->point,       b->residual.now,  b->residual.next, b->change.now,
                              b->change.next, b->m.now,         b->m.next,        b->v.now,
                              b->v.next,      b->owner.now,     b->owner.next,    b->update_m,
-                             b->update_v,    b->update_v_most, b->dense,         b->flat,
-                             b->eval_sum,    b->eval_scratch};
+                             b->update_v,    b->update_v_most, b->worker_weight, b->one,
+                             b->dense,       b->flat,          b->eval_sum,      b->eval_scratch};
     if (method->owns_group)
         terse_group_destroy(method->group);
     for (int which = 0; which < TSI_COLLECTIVES; which++)
@@ -290,6 +306,7 @@ void terse_method_destroy(terse_method *method)
     tsi_agreement_destroy(&method->agreement);
     tsi_posterior_destroy(&method->posterior);
     tsi_sparse_clear_destroy(&method->clear);
+    free(b->gathered);
     free(method->step.posted);
     free(method->bits);
     terse_layout_destroy(method->layout);

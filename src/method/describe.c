@@ -46,6 +46,7 @@ static void describe(const struct choice *choice, terse_method_description *out)
         .direction = tsi_directions[stages->direction].name,
         .feedback = stages->residual ? "residual" : "none",
         .unit = stages->unit == TSI_UNIT_WEIGHT ? "weights" : "gradients",
+        .scope = stages->model ? "model" : "tensor",
         .combine = choice->combine->name,
         .update = tsi_update_names[stages->update],
         .owner = owner == TSI_OWNER_WEIGHTS    ? TERSE_OWNER_WEIGHTS
@@ -56,7 +57,7 @@ static void describe(const struct choice *choice, terse_method_description *out)
         .votes = (uint32_t)tsi_votes(&choice->codec, choice->combine),
         .has_gradient = tsi_stages_gradient(settings, stages, NULL) == TERSE_OK,
         .has_eval_weights = (uint32_t)settings->row->deploys,
-        .has_plain = (uint32_t)tsi_has_plain(&choice->codec, choice->combine),
+        .has_plain = tsi_has_plain(&choice->codec, choice->combine) && !stages->model,
         .has_buckets = settings->value[TSI_CLIP] == 0 && !stages->local,
         .needs_steps = tsi_settings_need_steps(settings) != NULL,
         .local_steps = stages->local ? (uint32_t)settings->value[TSI_EVERY] : 1,

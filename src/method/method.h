@@ -18,6 +18,7 @@ struct tsi_stages {
     enum tsi_update_kind update;
     int residual; /* 1: error feedback */
     int local;    /* 1: every > 1, local steps between exchanges */
+    int model;    /* 1: scope=model, all parameters are one piece */
     char codec[TSI_MAX_WORD];
     char back[TSI_MAX_WORD]; /* codec of owners; "" for the same */
     const char *combine;     /* NULL: what suits the codec */
@@ -93,9 +94,12 @@ struct tsi_buffers {
     float *update_m;       /* moments of the update */
     float *update_v;
     float *update_v_most;
-    float *dense;    /* aggregates grow here, unless in the caller's buffer */
-    float *flat;     /* a gradient that came by tensor and is needed in one piece */
-    float *eval_sum; /* of terse_method_eval_weights; a failed group may still write there */
+    float *worker_weight;   /* by rank; NULL: all are equal */
+    float *one;             /* what one rank has sent, where contributions are weighted */
+    float *dense;           /* aggregates grow here, unless in the caller's buffer */
+    float *flat;            /* a gradient that came by tensor and is needed in one piece */
+    const float **gathered; /* scope=model, by tensor: the gradient posted; NULL: none yet */
+    float *eval_sum;        /* of terse_method_eval_weights; a failed group may still write there */
     float *eval_scratch;
 };
 
@@ -118,9 +122,10 @@ struct tsi_bounds {
 
 enum tsi_step_state {
     TSI_STEP_NONE,
-    TSI_STEP_OPENING, /* the opening record is under way */
-    TSI_STEP_SENDING, /* buckets are sent and make their phases */
-    TSI_STEP_CLOSING, /* the closing record is under way */
+    TSI_STEP_GATHERING, /* scope=model: some buckets were posted, nothing else has happened */
+    TSI_STEP_OPENING,   /* the opening record is under way */
+    TSI_STEP_SENDING,   /* buckets are sent and make their phases */
+    TSI_STEP_CLOSING,   /* the closing record is under way */
 };
 
 /* The step under way. */
@@ -214,7 +219,7 @@ extern const char *const tsi_update_names[TSI_UPDATE_REPLACE + 1];
 /* Makes a collective of the method's stages, or of its warm-up, and posts its settings to all
  * ranks; tsi_collective_agree compares them. A failure here is told to the others. */
 TERSE_CHECK terse_status tsi_collective_create(terse_method *method, int which, terse_fault *fault);
-TERSE_CHECK terse_status tsi_collective_agree(terse_method *method, terse_fault *fault);
+TERSE_CHECK terse_status tsi_collective_agree(terse_method *method, int which, terse_fault *fault);
 void tsi_collective_destroy(struct tsi_collective *in);
 /* Tells the other ranks that this one will have no collective: `why` is a failure. */
 void tsi_collective_refuse(terse_group *group, terse_status why);

@@ -109,8 +109,8 @@ const struct tsi_method_row tsi_methods[] = {
      .combine = "allgather",
      .update = TSI_UPDATE_SGD,
      .posterior = 1,
-     OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_MU, "4"}, {TSI_FORM, "prev"},
-             {TSI_VALUES, "f32"}, REST),
+     OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_SCOPE, "tensor"}, {TSI_MU, "4"},
+             {TSI_FORM, "prev"}, {TSI_VALUES, "f32"}, REST),
      .about = {.summary = "Top-k whose scores fall where other workers cancelled",
                .formula = "a_k = g_k + e_k;  score_j = |a_j| * tanh(|1 + Delta_j| / mu)\n"
                           "1 + Delta_j = G_j / (w * a_prev_j) where j was sent in the last step, "
@@ -177,14 +177,14 @@ const struct tsi_method_row tsi_methods[] = {
      .codec = "topk:keep={keep},values={values}",
      .combine = "allgather",
      .update = TSI_UPDATE_SGD,
-     OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_VALUES, "f32"}, REST),
+     OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_SCOPE, "tensor"}, {TSI_VALUES, "f32"}, REST),
      .about = {.summary = "the largest elements of gradient plus residual",
                .formula = "a_k = g_k + e_k;  send the k largest |a_k|;  e_k = a_k - sent\n"
                           "x <- x - lr * mean sent",
                .bytes = "(K-1) * keep * d * (32 + log2(1/keep) + 2)/8, about",
                .citation = "Stich, Cordonnier, Jaggi, Sparsified SGD with Memory, NeurIPS 2018; "
                            "Lin et al., Deep Gradient Compression, ICLR 2018",
-               .verified = "standard; exact top-k per tensor"}},
+               .verified = "standard; exact top-k per tensor, or with scope=model over all"}},
     {.name = "qsgd",
      .codec = "uniform:bits={bits},norm={norm}",
      .combine = "shard",

@@ -37,6 +37,8 @@ static const terse_option options[TSI_SETTINGS] = {
                          "gradients are taken at x - lambda * e; 0 is error feedback")},
     [TSI_RATIO] = {REAL("ratio", 1, 1e9, "compression ratio: one block of n / ratio")},
     [TSI_KEEP] = {REAL("keep", 0.000001, 1, "fraction of elements sent")},
+    [TSI_SCOPE] = {CHOICE("scope", "tensor|model", 1,
+                          "what keep is a fraction of: each tensor, or all parameters together")},
     [TSI_VALUES] = {CHOICE("values", "f32|f16", 1, "format of the values sent")},
     [TSI_MU] = {REAL("mu", 1e-6, 1e6, "temperature: small is Top-k, large regularises more")},
     [TSI_FORM] = {CHOICE("form", "prev|cur", 1,

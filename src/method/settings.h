@@ -28,6 +28,7 @@ enum tsi_setting {
     TSI_LAMBDA,
     TSI_RATIO,
     TSI_KEEP,
+    TSI_SCOPE,
     TSI_VALUES,
     TSI_MU,
     TSI_FORM,

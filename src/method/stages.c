@@ -205,6 +205,7 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
         return status;
     if (out->direction == TSI_DIRECTION_MOMENTUM && settings->value[TSI_MOMENTUM] == 0)
         out->direction = TSI_DIRECTION_GRADIENT;
+    out->model = settings->value[TSI_SCOPE] != 0;
     out->tie_coin = settings->value[TSI_TIE] == 0;
     out->min = (uint64_t)settings->value[TSI_MIN];
     out->plain = settings->word[TSI_WORD_PLAIN][0] != '\0' ? settings->word[TSI_WORD_PLAIN] : NULL;
@@ -217,7 +218,8 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
 /* ---- codec and combine together ---- */
 
 /* A residual stays bounded only with contractive codecs, and a median has none; a vote and a sparse
- * all-reduce have one form of payload for all tensors. */
+ * all-reduce have one form of payload for all tensors; a selection over all parameters has no
+ * tensors to treat apart, and no owner may select once more. */
 static terse_status check_together(const struct tsi_stages *stages, const terse_codec_about *codec,
                                    const struct tsi_combine_ops *combine, terse_fault *fault)
 {
@@ -232,7 +234,18 @@ static terse_status check_together(const struct tsi_stages *stages, const terse_
     if (stages->residual && combine == &tsi_combine_median)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0,
                         "combine median has feedback=none: its values are exact");
-    if ((stages->min == 0 && !stages->plain) || tsi_has_plain(codec, combine))
+    if (stages->model && combine->cut != TSI_CUT_WHOLE)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "scope=model is not for combine %s, whose owners select in their slices "
+                        "again: use allgather or sparse-allreduce",
+                        combine->name);
+    if (stages->min == 0 && !stages->plain)
+        return TERSE_OK;
+    if (stages->model)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "scope=model selects among all parameters together, so that no tensor "
+                        "travels plain: leave out min and plain, or use scope=tensor");
+    if (tsi_has_plain(codec, combine))
         return TERSE_OK;
     return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s has no plain tensors: %s", combine->name,
                     combine == &tsi_combine_sparse_allreduce ? "use allgather"

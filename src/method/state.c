@@ -137,7 +137,7 @@ int terse_method_has_eval_weights(const terse_method *method)
     return method->settings.row->deploys;
 }
 
-/* The sums of the residuals of all workers, side by side where one thread has several. */
+/* The weighted sums of the residuals of all workers, side by side where one thread has several. */
 static terse_status sum_residuals(terse_method *const *method, uint32_t handles, terse_fault *fault)
 {
     terse_allreduce request[TERSE_MAX_LOCAL_WORKERS];
@@ -154,6 +154,8 @@ static terse_status sum_residuals(terse_method *const *method, uint32_t handles,
             !tsi_buffer_make(&buffers->eval_scratch, 1, scratch))
             return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
         memcpy(buffers->eval_sum, buffers->residual.now, method[i]->count * sizeof(float));
+        for (size_t j = 0; buffers->worker_weight && j < method[i]->count; j++)
+            buffers->eval_sum[j] *= buffers->worker_weight[method[i]->rank];
         status = terse_group_allreduce_post(method[i]->group, buffers->eval_sum, method[i]->count,
                                             buffers->eval_scratch, &request[i], fault);
     }

@@ -384,6 +384,7 @@ terse_status tsi_step_progress(terse_method *method, int *done, terse_method_rep
     case TSI_STEP_OPENING: return opened(method, done, report, fault);
     case TSI_STEP_SENDING: return make_phases(method, fault);
     case TSI_STEP_CLOSING: return closed(method, report, fault);
+    case TSI_STEP_GATHERING:
     case TSI_STEP_NONE: break;
     }
     return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no step is under way");

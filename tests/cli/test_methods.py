@@ -3,7 +3,7 @@ import unittest
 
 from support import Case, USAGE
 
-STAGES = {"point", "direction", "feedback", "unit", "codec", "combine", "owner", "back", "update"}
+STAGES = {"point", "direction", "feedback", "unit", "codec", "scope", "combine", "owner", "back", "update"}
 FACTS = {"passes", "dynamic_bits", "votes", "has_gradient", "has_eval_weights", "has_plain",
          "has_buckets", "needs_steps", "local_steps"}
 COUNT = 1000 * 1000
@@ -94,6 +94,10 @@ class Methods(Case):
         self.assertEqual(stages("codec=sign")["combine"], "vote")
         self.assertEqual((stages("signsgd:zero=keep")["combine"], stages("signsgd")["combine"]),
                          ("shard", "vote"))
+        self.assertEqual((stages("topk")["scope"], stages("topk:scope=model")["scope"]),
+                         ("tensor", "model"))
+        self.assertRegex(self.text("methods", "regtopk:scope=model"),
+                         r"(?m)^  codec +topk:\S+; over all parameters together$")
         text = self.text("methods", "qadam")
         for wanted in (r"point +Q_x\(x\)", "feedback +residual, in units of weights:.*",
                        "codec +log:k=2 up, nearest:k=8,range=0 down",
@@ -128,6 +132,9 @@ class Wrong(Case):
                           ("qadam:every=2", "moments"),
                           ("regtopk:combine=shard", "needs an exact combine"),
                           ("feedback=residual,codec=uniform:bits=4", "grow without bound"),
+                          ("topk:scope=model,combine=shard", "use allgather or sparse-allreduce"),
+                          ("regtopk:scope=model,min=9", "leave out min and plain"),
+                          ("topk:scope=layer", "tensor|model"),
                           ("topk:combine=allreduce", "not for codec topk"),
                           ("signum:plain=bias", "no plain tensors"),
                           ("signum:zero=keep,plain=bias", "no plain tensors"),

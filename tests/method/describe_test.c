@@ -56,8 +56,9 @@ static void check_stages(const char *spec, const struct crew *crew)
 {
     const terse_method_description chosen = described(spec);
     char settings[TERSE_MAX_METHOD_SPEC];
-    (void)snprintf(settings, sizeof settings, "codec=%s combine=%s feedback=%s", chosen.codec,
-                   chosen.combine, chosen.feedback);
+    (void)snprintf(settings, sizeof settings, "codec=%s combine=%s feedback=%s%s", chosen.codec,
+                   chosen.combine, chosen.feedback,
+                   is(chosen.scope, "model") ? " scope=model" : "");
     assert_string_equal(settings, terse_method_settings(crew->method[0]));
     assert_string_equal(chosen.spec, terse_method_spec(crew->method[0]));
     equal(is(chosen.feedback, "residual"), has_state(crew, "residual"), spec, "a residual");

@@ -32,6 +32,11 @@ static const char *const more[] = {
     "qadam:kx=0,min=100",
     "qsgd:plain=*.weight,min=2",
     "powersgd:min=600",
+    /* all parameters as one piece */
+    "topk:keep=0.05,scope=model",
+    "regtopk:keep=0.05,scope=model,momentum=0.9,warmup=1",
+    "regtopk:keep=0.4,mu=1,scope=model,combine=sparse-allreduce,values=f16",
+    "topk:keep=0.02,scope=model,feedback=none",
     /* clipping, decay, rates */
     "dense:clip=1,wd=0.01",
     "ef:ratio=8,clip=1,wd=0.01",

@@ -10,8 +10,9 @@ import terse.torch
 from terse._library import Fault, Layout, MethodOptions, library
 from terse._method import Method
 
-METHODS = ("dense", "fp16", "bf16", "median", "topk:keep=0.05", "regtopk:keep=0.05", "qsgd",
-           "terngrad", "natural", "dqsgd", "powersgd", "ef", "ef-sign", "signsgd", "signum",
+METHODS = ("dense", "fp16", "bf16", "median", "topk:keep=0.05", "regtopk:keep=0.05",
+           "regtopk:keep=0.05,scope=model", "qsgd", "terngrad", "natural", "dqsgd", "powersgd",
+           "ef", "ef-sign", "signsgd", "signum",
            "codec=log:k=2,feedback=residual")
 
 

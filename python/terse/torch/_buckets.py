@@ -144,7 +144,7 @@ class Buckets:
             return
         first, offset, count = run
         if item.buffer.dtype == torch.float32 and scale == 1 and item.buffer.numel() > 0:
-            # The library reads only this run of the buffer, and only before post returns.
+            # The library reads only this run of the buffer, until finish returns at the latest.
             self.method.post(item.buffer.data_ptr() - 4 * offset, first, count)
             return
         self._scatter(item, scale)

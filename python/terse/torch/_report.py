@@ -21,7 +21,8 @@ def _payloads(codec: str, tensors) -> List[int]:
 class Report(Dict[str, Any]):
     """A dict: spec, settings, steps, skipped, capped (sections for which dqsgd asked for more than
     16 bits), bytes_sent, bytes_received, dense_bytes, compression_ratio, ms_per_step (by stage),
-    parameters (a list of dicts). str() is a table."""
+    parameters (a list of dicts; with scope=model their `bytes` are None: every step selects among
+    all). str() is a table."""
 
     def __init__(self, spec: str, totals: Dict[str, Any], holder: Any) -> None:
         method = holder.method
@@ -39,9 +40,9 @@ class Report(Dict[str, Any]):
                                                   "residual")]
         for row in self["parameters"]:
             residual = "-" if row["residual_norm"] is None else "%.3g" % row["residual_norm"]
+            length = "-" if row["bytes"] is None else format(row["bytes"], ",")
             lines.append("%-40s %12s %-12s %12s %12s" % (
-                row["name"], format(row["elements"], ","), row["travels"],
-                format(row["bytes"], ","), residual))
+                row["name"], format(row["elements"], ","), row["travels"], length, residual))
         return "\n".join(lines)
 
 
@@ -56,9 +57,9 @@ def _rows(method: Any, tensors) -> List[Dict[str, Any]]:
         if residual:
             norm = float(_state.tensor_at(residual[0].address + 4 * offset, count).norm())
         plain = count < chosen.min
+        length = None if chosen.scope == "model" else 4 * count if plain else payload
         rows.append({"name": name, "shape": tuple(shape), "elements": count,
                      "travels": "plain" if plain else about.name.decode(),
-                     "bytes": 4 * count if plain else payload,
-                     "dense_bytes": 4 * count, "residual_norm": norm})
+                     "bytes": length, "dense_bytes": 4 * count, "residual_norm": norm})
         offset += count
     return rows

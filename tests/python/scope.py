@@ -1,0 +1,35 @@
+"""The hook where the selection is over all parameters."""
+
+import torch
+
+from support import batch, hooked, net, raises, state_of
+
+
+def case_scope_model_selects_among_all_parameters(rank, workers):
+    """Compares with a plain Top-k of all parameters together; DDP rebuilds its buckets."""
+    for combine in ("allgather", "sparse-allreduce"):
+        ddp, state = hooked(net(), "topk:keep=0.02,scope=model,combine=" + combine)
+        plain = net()
+        plain.load_state_dict(ddp.module.state_dict())
+        count = sum(p.numel() for p in plain.parameters())
+        residual = [torch.zeros(count) for _ in range(workers)]
+        for step in range(5):
+            wanted = torch.zeros(count)
+            for other in range(workers):
+                plain.zero_grad()
+                x, y = batch(other, step)
+                torch.nn.functional.cross_entropy(plain(x), y).backward()
+                residual[other] += torch.cat([p.grad.reshape(-1) for p in plain.parameters()])
+                chosen = residual[other].abs().topk(int(0.02 * count)).indices
+                wanted[chosen] += residual[other][chosen]
+                residual[other][chosen] = 0
+            ddp.zero_grad()
+            x, y = batch(rank, step)
+            torch.nn.functional.cross_entropy(ddp(x), y).backward()
+            got = torch.cat([p.grad.reshape(-1) for p in ddp.parameters()])
+            assert torch.equal(got, wanted / workers), "%s, step %d" % (combine, step)
+        assert state._buckets.count > 2, "the model must have several buckets"
+        assert "scope=model" in state.report()["settings"]
+        assert state.report()["parameters"][0]["bytes"] is None
+        state.close()
+    raises(ValueError, lambda: state_of("topk:scope=model,min=9"), "leave out min and plain")
