@@ -10,8 +10,8 @@ static void take_mean(const void *const *old, const double *weight, uint32_t old
     for (uint32_t w = 0; w < old_workers; w++)
         all += weight ? weight[w] : 1;
     for (size_t i = 0; i < count; i++) {
-        double sum = 0;
-        for (uint32_t w = 0; w < old_workers; w++)
+        double sum = (weight ? weight[0] : 1) * (double)((const float *)old[0])[i];
+        for (uint32_t w = 1; w < old_workers; w++)
             sum += (weight ? weight[w] : 1) * (double)((const float *)old[w])[i];
         out[i] = (float)(sum / all);
     }

@@ -256,6 +256,8 @@ static void parts_by_hand(void **unused)
     assert_true(out[0] == 1 && out[1] == 7.0f / 3 && out[2] == 0);
     trn_regroup(TERSE_STATE_OWN, all, NULL, 2, out, sizeof out);
     assert_true(out[0] == 2.5f && out[1] == 0);
+    trn_regroup(TERSE_STATE_RESIDUAL, all, (const double[]){1, 2, 5}, 3, out, sizeof out);
+    assert_true(out[0] == -1.0f / 8 && out[1] == 35.0f / 8 && out[2] == 0); /* weighted */
     trn_regroup(TERSE_STATE_RESIDUAL, all, NULL, 1, out, sizeof out);
     assert_memory_equal(out, a, sizeof out); /* one worker's is copied, bit for bit */
     const float left[3] = {1.25f, 0, -0.0f};
