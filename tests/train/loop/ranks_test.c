@@ -96,7 +96,7 @@ static void agree_but_one(struct rank *ranks, const struct com_option *row, uint
                                        .data = "digits",
                                        .method = "dense",
                                        .shard = "range",
-                                       .weighting = "equal",
+                                       .weighting = "shard",
                                        .adversaries = "1:zero",
                                        .out = "elsewhere",
                                        .resume = "folder",
