@@ -116,7 +116,7 @@ class MethodOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("seed", c_uint64), ("steps", c_uint64),
                 ("threads", c_uint32), ("compare_every", c_uint32), ("measure_every", c_uint32),
                 ("skip_finite_check", c_uint32), ("aggregate_out", c_uint32),
-                ("private_output", c_uint32)]
+                ("private_output", c_uint32), ("worker_weight", c_double)]
 
 
 class ExchangeReport(ctypes.Structure):

@@ -26,14 +26,15 @@ class Method:
 
     def __init__(self, spec: str, group: Any, tensors: Sequence[Tuple[str, Shape]], weights: int,
                  *, seed: int = 0, steps: int = 0, threads: int = 1, aggregate_out: bool = False,
-                 private_output: bool = False) -> None:
+                 private_output: bool = False, worker_weight: float = 0.0) -> None:
         self._lib = library()
         self._handle = c_void_p()
         self._group = group  # this reference keeps the group alive
         layout, fault = Layout(tensors), Fault()
         options = MethodOptions(size=ctypes.sizeof(MethodOptions), seed=seed, steps=steps,
                                 threads=threads, aggregate_out=int(aggregate_out),
-                                private_output=int(private_output))
+                                private_output=int(private_output),
+                                worker_weight=worker_weight)
         check(self._lib.method_create(spec.encode(), group.handle, layout.handle, weights,
                                       byref(options), byref(self._handle), byref(fault)), fault)
 

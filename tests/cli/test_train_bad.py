@@ -22,7 +22,8 @@ class Words(TrainCase):
                               (("--method", "topkk"), "topk"),
                               (("--method", "topk:kep=1"), "keep"),
                               (("--method", "topk:keep=2"), "keep"),
-                              (("--shard", "classes"), "there are iid, class")):
+                              (("--shard", "classes"), "there are iid, class"),
+                              (("--worker-weights", "half"), "is equal or shard, not 'half'")):
             with self.subTest(words=words):
                 text = self.error("train", "--model", "logistic", "--data", "digits", "--steps",
                                   "1", "--out", self.path("run"), *words, expect=USAGE)

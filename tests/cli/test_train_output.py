@@ -153,6 +153,7 @@ class Folder(TrainCase):
         for key, value in (("model", "logistic"), ("data", self.images), ("workers", 2),
                            ("batch", 8), ("accumulate", 1), ("seed", 5), ("steps", 12),
                            ("epochs", 0), ("threads", 1), ("codec_threads", 1), ("shard", "iid"),
+                           ("worker_weights", "equal"),
                            ("augment", False), ("checkpoint_every", 5), ("evaluate_every", 4),
                            ("parameters", 1450)):
             self.assertEqual(about[key], value, key)

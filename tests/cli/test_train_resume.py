@@ -124,6 +124,7 @@ class Settings(TrainCase):
                             (("--method", "signum"), "the checkpoint has method"),
                             (("--method", "def:ratio=8"), "the checkpoint has method"),
                             (("--shard", "range"), "shard 'iid', not 'range'"),
+                            (("--worker-weights", "shard"), "worker_weights 'equal'"),
                             (("--seed", "2"), "seed 1, not 2"),
                             (("--batch", "4"), "batch 8, not 4"),
                             (("--accumulate", "2"), "accumulate 1, not 2"),

@@ -27,11 +27,12 @@ class Same(TrainCase):
         seen = set()
         words = ("--workers", "2", "--steps", "3")
         for more in ((), ("--seed", "2"), ("--lr", "0.01"), ("--shard", "range"),
-                     ("--shard", "class:alpha=0.1"), ("--method", "signum"), ("--batch", "9"),
+                     ("--shard", "class:alpha=0.1"), ("--shard", "unequal"),
+                     ("--method", "signum"), ("--batch", "9"),
                      ("--accumulate", "2"), ("--batches", "2"), ("--augment",), ("--workers", "3"),
                      ("--steps", "4")):
             seen.add(self.train(*words, *more)["weights_hash"])
-        self.assertEqual(len(seen), 12)
+        self.assertEqual(len(seen), 13)
 
     def weights(self, *words):
         """The weights after a step of dense SGD, x - lr g."""

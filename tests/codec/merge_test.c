@@ -65,7 +65,7 @@ static void say(struct scene *scene, struct test_random *random, enum test_kind 
         assert_int_equal(
             terse_codec_encode(scene->codec, 0, &key, in, scene->payload[r], scene->bound, &len),
             TERSE_OK);
-        scene->merge.source[r] = (struct tsi_source){scene->payload[r], len, 1.0f};
+        scene->merge.source[r] = (struct tsi_source){scene->payload[r], len, 1};
     }
     free(in);
 }
@@ -187,7 +187,7 @@ static void a_sum_that_overflows_is_nobodys_fault(void **unused)
         size_t len = 0;
         assert_int_equal(
             terse_codec_encode(scene.codec, 0, &key, in, scene.payload[r], scene.bound, &len), 0);
-        scene.merge.source[r] = (struct tsi_source){scene.payload[r], len, 1.0f};
+        scene.merge.source[r] = (struct tsi_source){scene.payload[r], len, 1};
     }
     assert_int_equal(merge(&scene, &blamed), TERSE_OUT_OF_RANGE);
     assert_int_equal(blamed, -1);

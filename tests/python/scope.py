@@ -1,7 +1,9 @@
-"""The hook where the selection is over all parameters."""
+"""The hook where the selection is over all parameters, and where ranks have weights."""
 
 import torch
 
+import terse
+import terse.torch
 from support import batch, hooked, net, raises, state_of
 
 
@@ -33,3 +35,37 @@ def case_scope_model_selects_among_all_parameters(rank, workers):
         assert state.report()["parameters"][0]["bytes"] is None
         state.close()
     raises(ValueError, lambda: state_of("topk:scope=model,min=9"), "leave out min and plain")
+
+
+def case_worker_weights(rank, workers):
+    """The mean is sum w g / sum w in the hook and in an optimizer; a rank without a weight is
+    named."""
+    weights = [1.0 + 2 * other for other in range(workers)]
+    ddp, state = hooked(net(), "dense", {"worker_weight": weights[rank]})
+    plain = net()
+    plain.load_state_dict(ddp.module.state_dict())
+    optimizer = terse.torch.optim.Spec([torch.nn.Parameter(torch.zeros(9))], "topk:keep=1", lr=1.0,
+                                       timeout=20, worker_weight=weights[rank])
+    for step in range(3):
+        wanted = 0
+        for other in range(workers):
+            plain.zero_grad()
+            x, y = batch(other, step)
+            torch.nn.functional.cross_entropy(plain(x), y).backward()
+            wanted = wanted + weights[other] / sum(weights) * torch.cat(
+                [p.grad.reshape(-1) for p in plain.parameters()])
+        ddp.zero_grad()
+        x, y = batch(rank, step)
+        torch.nn.functional.cross_entropy(ddp(x), y).backward()
+        got = torch.cat([p.grad.reshape(-1) for p in ddp.parameters()])
+        assert torch.allclose(got, wanted, atol=1e-6), "step %d" % step
+    optimizer.param_groups[0]["params"][0].grad = torch.full((9,), float(rank))
+    optimizer.step()
+    mean = sum(w * other for other, w in enumerate(weights)) / sum(weights)
+    assert torch.allclose(optimizer.weights, torch.full((9,), -mean))
+    optimizer.close()
+    state.close()
+    raises(terse.MismatchError if rank < workers - 1 else ValueError,
+           lambda: terse.torch.optim.Spec([torch.nn.Parameter(torch.zeros(9))], "dense", lr=1.0,
+                                          timeout=20,
+                                          worker_weight=-1.0 if rank == workers - 1 else 1.0))

@@ -29,19 +29,31 @@ terse_status trn_shard_parse(const char *text, enum trn_shard *shard, double *al
         kind = TRN_SHARD_IID;
     } else if (strcmp(text, "range") == 0) {
         kind = TRN_SHARD_RANGE;
+    } else if (strcmp(text, "unequal") == 0) {
+        kind = TRN_SHARD_UNEQUAL;
     } else if (strncmp(text, prefix, sizeof prefix - 1) == 0) {
         char *end;
         value = strtod(text + sizeof prefix - 1, &end);
         if (*end != '\0' || end == text + sizeof prefix - 1 || !isfinite(value) || value < 1e-3)
             return com_fail(fault, TERSE_BAD_SPEC, "'%s': alpha must be a number >= 0.001", text);
     } else if (strcmp(text, "class") != 0) {
-        return com_fail(fault, TERSE_BAD_SPEC,
-                        "no sharding named '%s'; there are iid, class, class:alpha=A and range",
-                        text);
+        return com_fail(
+            fault, TERSE_BAD_SPEC,
+            "no sharding named '%s'; there are iid, class, class:alpha=A, range and unequal", text);
     }
     *shard = kind;
     *alpha = value;
     return TERSE_OK;
+}
+
+/* The first example of a worker. Unequal parts are as 1 : 2 : ... : workers. */
+static uint32_t part_start(enum trn_shard shard, uint32_t examples, uint32_t workers,
+                           uint32_t worker)
+{
+    const uint64_t parts = (uint64_t)workers * (workers + 1) / 2;
+    if (shard != TRN_SHARD_UNEQUAL)
+        return trn_shard_start(examples, workers, worker);
+    return (uint32_t)((uint64_t)worker * (worker + 1) / 2 * examples / parts);
 }
 
 static uint32_t count_steps(const struct trn_order_options *options, uint32_t examples)
@@ -64,6 +76,12 @@ static terse_status check(const struct trn_data *data, const struct trn_order_op
     if (options->workers > about->count[TRN_TRAIN])
         return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers, but only %u examples",
                         options->workers, about->count[TRN_TRAIN]);
+    if (options->shard == TRN_SHARD_UNEQUAL &&
+        (uint64_t)options->workers * (options->workers + 1) / 2 > about->count[TRN_TRAIN])
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "%u unequal parts of %u examples: the smallest would be empty; use fewer "
+                        "workers",
+                        options->workers, about->count[TRN_TRAIN]);
     if (options->shard == TRN_SHARD_CLASS && about->classes == 0)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "%s has no classes to shard by", about->name);
     if (options->shard == TRN_SHARD_CLASS && !(options->alpha >= 1e-3 && isfinite(options->alpha)))
@@ -74,7 +92,8 @@ static terse_status check(const struct trn_data *data, const struct trn_order_op
 static terse_status fill_own(struct trn_order *order, const struct trn_data *data,
                              terse_fault *fault)
 {
-    const uint32_t first = trn_shard_start(order->examples, order->options.workers, order->worker);
+    const uint32_t first =
+        part_start(order->options.shard, order->examples, order->options.workers, order->worker);
     if (order->options.shard == TRN_SHARD_CLASS)
         return trn_shard_by_class(&data->split[TRN_TRAIN], data->about.classes, &order->options,
                                   order->worker, order->own, fault);
@@ -97,7 +116,7 @@ terse_status trn_order_create(const struct trn_data *data, const struct trn_orde
     order->worker = worker;
     order->examples = data->split[TRN_TRAIN].count;
     order->steps = count_steps(options, order->examples);
-    order->count = trn_shard_size(order->examples, options->workers, worker);
+    order->count = trn_order_count_of(order, options->workers, worker);
     order->shuffled = calloc(is_iid ? order->examples : order->count, sizeof *order->shuffled);
     order->own = is_iid ? NULL : calloc(order->count, sizeof *order->own);
     if (!order->shuffled || (!is_iid && !order->own))
@@ -131,6 +150,13 @@ uint32_t trn_order_count(const struct trn_order *order)
     return order->count;
 }
 
+uint32_t trn_order_count_of(const struct trn_order *order, uint32_t workers, uint32_t worker)
+{
+    const enum trn_shard shard = order->options.shard;
+    return part_start(shard, order->examples, workers, worker + 1) -
+           part_start(shard, order->examples, workers, worker);
+}
+
 /* Always from the same start, so that an epoch's order does not depend on those before. */
 static void shuffle(struct trn_order *order, uint64_t epoch)
 {
@@ -150,12 +176,14 @@ uint32_t trn_order_batch(struct trn_order *order, uint64_t epoch, uint32_t step,
     const uint32_t part =
         order->own ? 0 : trn_shard_start(order->examples, order->options.workers, order->worker);
     const uint64_t start = (uint64_t)step * order->options.batch;
-    if (step >= order->steps || start >= order->count)
+    const uint32_t dealt = trn_shard_size(order->examples, order->options.workers, order->worker);
+    if (step >= order->steps || start >= dealt)
         return 0;
     if (!order->is_shuffled || order->epoch != epoch)
         shuffle(order, epoch);
-    const uint64_t left = order->count - start;
+    const uint64_t left = dealt - start;
     const uint32_t count = left < order->options.batch ? (uint32_t)left : order->options.batch;
-    memcpy(examples, order->shuffled + part + start, count * sizeof *examples);
+    for (uint32_t i = 0; i < count; i++)
+        examples[i] = order->shuffled[part + (start + i) % order->count];
     return count;
 }

@@ -262,6 +262,8 @@ static terse_status restore_part(struct trn_worker *worker, const terse_state *s
 {
     const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
     const void *old[TERSE_MAX_WORKERS];
+    double weight[TERSE_MAX_WORKERS];
+    const int weighs = trn_weighs_shards(worker->run->settings);
     const int shared = state->kind == TERSE_STATE_SHARED;
     if (worker->run->workers == old_workers || shared)
         return copy_part(worker,
@@ -270,9 +272,12 @@ static terse_status restore_part(struct trn_worker *worker, const terse_state *s
     if (state->kind == TERSE_STATE_HINT) /* it may have another length; the next step works without
                                             it */
         return TERSE_OK;
+    for (uint32_t r = 0; r < old_workers; r++)
+        weight[r] = (double)trn_order_count_of(worker->order, old_workers, r);
     const terse_status status = find_parts(worker, state->name, old_workers, state->len, old);
     if (status == TERSE_OK)
-        trn_regroup(state->kind, old, old_workers, state->bytes, state->len);
+        trn_regroup(state->kind, old, weighs ? weight : NULL, old_workers, state->bytes,
+                    state->len);
     return status;
 }
 

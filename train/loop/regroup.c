@@ -3,13 +3,17 @@
 #include <string.h>
 
 /* The mean of the old workers' floats, rounded once: that of equal floats is their value. */
-static void take_mean(const void *const *old, uint32_t old_workers, float *out, size_t count)
+static void take_mean(const void *const *old, const double *weight, uint32_t old_workers,
+                      float *out, size_t count)
 {
+    double all = 0;
+    for (uint32_t w = 0; w < old_workers; w++)
+        all += weight ? weight[w] : 1;
     for (size_t i = 0; i < count; i++) {
-        double sum = (double)((const float *)old[0])[i];
+        double sum = (weight ? weight[0] : 1) * (double)((const float *)old[0])[i];
         for (uint32_t w = 1; w < old_workers; w++)
-            sum += (double)((const float *)old[w])[i];
-        out[i] = (float)(sum / old_workers);
+            sum += (weight ? weight[w] : 1) * (double)((const float *)old[w])[i];
+        out[i] = (float)(sum / all);
     }
 }
 
@@ -23,13 +27,13 @@ static void join_slices(const void *const *old, uint32_t old_workers, uint8_t *o
             out[i] |= ((const uint8_t *)old[w])[i];
 }
 
-void trn_regroup(terse_state_kind kind, const void *const *old, uint32_t old_workers, void *out,
-                 size_t len)
+void trn_regroup(terse_state_kind kind, const void *const *old, const double *weight,
+                 uint32_t old_workers, void *out, size_t len)
 {
     switch (kind) {
     case TERSE_STATE_SHARED: memcpy(out, old[0], len); break;
     case TERSE_STATE_RESIDUAL:
-    case TERSE_STATE_OWN: take_mean(old, old_workers, out, len / sizeof(float)); break;
+    case TERSE_STATE_OWN: take_mean(old, weight, old_workers, out, len / sizeof(float)); break;
     case TERSE_STATE_SLICES: join_slices(old, old_workers, out, len); break;
     case TERSE_STATE_HINT: break;
     }

@@ -211,6 +211,12 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
         .seed = settings->seed, .workers = workers, .batch = settings->batch, .drop_short = 1};
     if (status == TERSE_OK)
         status = trn_shard_parse(settings->shard, &run.order.shard, &run.order.alpha, fault);
+    if (status == TERSE_OK && strcmp(settings->weighting, "equal") != 0 &&
+        strcmp(settings->weighting, "shard") != 0)
+        status = com_fail(fault, TERSE_BAD_SPEC,
+                          "--worker-weights is equal or shard, not '%s'; for example "
+                          "--shard unequal --worker-weights shard",
+                          settings->weighting);
     if (status == TERSE_OK)
         status = trn_adversaries_parse(settings->adversaries, &run.adversaries, fault);
     if (status == TERSE_OK && run.adversaries.count > workers)

@@ -17,7 +17,8 @@ struct trn_settings {
     const char *model;
     const char *data;
     const char *method;      /* spec; trn_train needs it with lr and min */
-    const char *shard;       /* iid, class:alpha=0.1, range */
+    const char *shard;       /* iid, class:alpha=0.1, range, unequal */
+    const char *weighting;   /* equal, shard: what a worker's gradient counts in the mean */
     const char *adversaries; /* none, 3:invert, 3:invert*10, ... */
     const char *out;         /* folder; NULL: nothing is written */
     const char *resume;      /* folder with checkpoints; NULL: from the start */

@@ -71,6 +71,7 @@ static terse_status create_method(struct trn_worker *worker)
         .compare_every = 100,
         .measure_every = 50,
         .skip_finite_check = 0,
+        .worker_weight = trn_weighs_shards(settings) ? (double)trn_order_count(worker->order) : 0,
     };
     trn_net_init(worker->net, settings->seed, worker->weights);
     return terse_method_create(settings->method, worker->group, trn_net_layout(worker->net),

@@ -23,6 +23,12 @@ struct trn_run {
     uint32_t workers;
 };
 
+/* 1: --worker-weights shard */
+static inline int trn_weighs_shards(const struct trn_settings *settings)
+{
+    return settings->weighting && settings->weighting[0] == 's';
+}
+
 struct trn_record; /* record.c: the output folder, rank 0 only */
 
 /* Statistics of one worker's step, which every worker sends to all. */

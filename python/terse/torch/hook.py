@@ -37,6 +37,8 @@ class State:
     threads         threads of the codecs
     timeout         seconds to wait for a worker before the step fails
     process_group   the ranks of the DDP model; default: all
+    worker_weight   weight of this rank in the mean, for example the number of its examples; on
+                    every rank or on none (0). Votes are not weighted
     uneven          True: ranks may abstain (`join`), at the cost of a small all-reduce per step
 
     Created after init_process_group, it joins a group of its own at once. Created before, it joins
@@ -49,7 +51,9 @@ class State:
     def __init__(self, spec: str = "regtopk:keep=0.01", *,
                  module: Optional[torch.nn.Module] = None, min: int = DEFAULT_MIN, seed: int = 0,
                  steps: int = 0, threads: int = 1, timeout: float = 60.0,
-                 process_group: Optional[Any] = None, uneven: bool = False) -> None:
+                 process_group: Optional[Any] = None, uneven: bool = False,
+                 worker_weight: float = 0.0) -> None:
+        self._worker_weight = float(worker_weight)
         self._seed, self._steps, self._threads, self._uneven = seed, steps, threads, uneven
         self._timeout, self._process_group, self._module = timeout, process_group, module
         self._prepare()
@@ -143,7 +147,8 @@ class State:
         if self._group is not None or self._failure is not None:
             raise TypeError("this State has joined its group and cannot be pickled; pickle one "
                             "that was created before init_process_group")
-        kept = ("spec", "_seed", "_steps", "_threads", "_uneven", "_timeout", "_module")
+        kept = ("spec", "_seed", "_steps", "_threads", "_uneven", "_timeout", "_module",
+                "_worker_weight")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, kept: Dict[str, Any]) -> None:
@@ -157,7 +162,7 @@ class State:
     def _make(self, tensors, aggregate: torch.Tensor) -> Method:
         return Method(self.spec, self._group, tensors, aggregate.data_ptr(), seed=self._seed,
                       steps=self._steps, threads=self._threads, aggregate_out=True,
-                      private_output=True)
+                      private_output=True, worker_weight=self._worker_weight)
 
     def _whole_of(self, data: torch.Tensor) -> torch.Tensor:
         dist.all_reduce(data, group=self._carrier)

@@ -52,12 +52,14 @@ class Spec(torch.optim.Optimizer):
     threads         threads of the library
     timeout         seconds to wait for a worker before the step fails
     process_group   the ranks that train together; default: all
+    worker_weight   weight of this rank in the mean, for example the number of its examples; on
+                    every rank or on none (0)
 
     Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
     def __init__(self, params: Any, spec: str, *, lr: float, seed: int = 0, steps: int = 0,
                  threads: int = 1, timeout: float = 60.0,
-                 process_group: Optional[Any] = None) -> None:
+                 process_group: Optional[Any] = None, worker_weight: float = 0.0) -> None:
         self._carrier = own_group(process_group, timeout)
         failure: Optional[Exception] = None
         names: List[str] = []
@@ -80,7 +82,8 @@ class Spec(torch.optim.Optimizer):
         self._zeros: Optional[torch.Tensor] = None
         self._group = Group(self._carrier, ranks, timeout)
         self.method = Method(self.spec, self._group, self.tensors, self.weights.data_ptr(),
-                             seed=seed, steps=steps, threads=threads)
+                             seed=seed, steps=steps, threads=threads,
+                             worker_weight=worker_weight)
         self._lr: Optional[float] = None
         self._totals = Totals()
         self._lock = threading.Lock()

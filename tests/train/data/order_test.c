@@ -80,6 +80,41 @@ static void test_every_example_once(void **state)
     trn_data_close(data);
 }
 
+/* Parts of 1 : 2 : 3 : 4 that are fixed and disjoint; full batches of a worker's own examples,
+ * which come in turn. */
+static void test_unequal_parts(void **state)
+{
+    struct trn_data *data = digits();
+    const uint32_t all = trn_data_about(data)->count[TRN_TRAIN];
+    uint32_t sum = 0;
+    (void)state;
+    for (uint32_t w = 0; w < 4; w++) {
+        const struct trn_order_options options = {
+            .seed = 9, .workers = 4, .batch = 32, .shard = TRN_SHARD_UNEQUAL, .drop_short = 1};
+        struct trn_order *order = order_of(data, &options, w);
+        const uint32_t count = trn_order_count(order);
+        uint32_t *const seen = calloc(all, sizeof *seen);
+        uint32_t examples[32];
+        assert_int_equal(trn_order_steps(order), all / 4 / 32);
+        assert_true(count >= all / 10 * (w + 1) - 1 && count <= all / 10 * (w + 1) + 10);
+        for (uint32_t step = 0; step < trn_order_steps(order); step++) {
+            assert_int_equal(trn_order_batch(order, 1, step, examples), 32);
+            for (int i = 0; i < 32; i++) {
+                assert_true(examples[i] >= sum && examples[i] < sum + count);
+                seen[examples[i]]++;
+            }
+        }
+        for (uint32_t i = sum; i < sum + count; i++) /* in turn: as often as the others */
+            assert_true(seen[i] + 1 >= trn_order_steps(order) * 32 / count &&
+                        seen[i] <= trn_order_steps(order) * 32 / count + 1);
+        sum += count;
+        free(seen);
+        trn_order_destroy(order);
+    }
+    assert_int_equal(sum, all);
+    trn_data_close(data);
+}
+
 static void test_positions_need_no_history(void **state)
 {
     struct trn_data *data = digits();
@@ -234,6 +269,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_example_once),
+        cmocka_unit_test(test_unequal_parts),
         cmocka_unit_test(test_positions_need_no_history),
         cmocka_unit_test(test_another_seed_is_another_order),
         cmocka_unit_test(test_alpha_decides_how_uneven_classes_are),

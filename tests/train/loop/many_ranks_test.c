@@ -163,6 +163,7 @@ static struct trn_settings small_training(void)
                                  .data = "regression",
                                  .method = "topk:keep=0.1,lr=0.01,min=1",
                                  .shard = "iid",
+                                 .weighting = "equal",
                                  .adversaries = "none",
                                  .lr = -1,
                                  .workers = RANKS,

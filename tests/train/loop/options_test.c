@@ -15,6 +15,7 @@ static struct trn_settings some(int which)
                                  .data = which ? "digits" : "fashion",
                                  .method = which ? "dense" : "signum",
                                  .shard = which ? "iid" : "range",
+                                 .weighting = which ? "equal" : "shard",
                                  .adversaries = which ? "none" : "1:zero",
                                  .out = which ? "a" : "b",
                                  .resume = which ? "c" : "d",

@@ -27,7 +27,7 @@ static void regroup(const struct crew *from, struct crew *to)
                     assert_int_equal(theirs.len, state.len);
                 old[w] = theirs.bytes;
             }
-            trn_regroup(state.kind, old, from->workers, state.bytes, state.len);
+            trn_regroup(state.kind, old, NULL, from->workers, state.bytes, state.len);
         }
         memcpy(to->weights[r], from->weights[0], from->count * sizeof(float));
         assert_int_equal(terse_method_restored(to->method[r], NULL), TERSE_OK);
@@ -248,21 +248,23 @@ static void parts_by_hand(void **unused)
     const void *const all[3] = {a, b, c};
     float out[3] = {9, 9, 9};
     (void)unused;
-    trn_regroup(TERSE_STATE_HINT, all, 3, out, sizeof out);
+    trn_regroup(TERSE_STATE_HINT, all, NULL, 3, out, sizeof out);
     assert_true(out[0] == 9 && out[1] == 9 && out[2] == 9);
-    trn_regroup(TERSE_STATE_SHARED, all, 3, out, sizeof out);
+    trn_regroup(TERSE_STATE_SHARED, all, NULL, 3, out, sizeof out);
     assert_memory_equal(out, a, sizeof out);
-    trn_regroup(TERSE_STATE_RESIDUAL, all, 3, out, sizeof out);
+    trn_regroup(TERSE_STATE_RESIDUAL, all, NULL, 3, out, sizeof out);
     assert_true(out[0] == 1 && out[1] == 7.0f / 3 && out[2] == 0);
-    trn_regroup(TERSE_STATE_OWN, all, 2, out, sizeof out);
+    trn_regroup(TERSE_STATE_OWN, all, NULL, 2, out, sizeof out);
     assert_true(out[0] == 2.5f && out[1] == 0);
-    trn_regroup(TERSE_STATE_RESIDUAL, all, 1, out, sizeof out);
+    trn_regroup(TERSE_STATE_RESIDUAL, all, (const double[]){1, 2, 5}, 3, out, sizeof out);
+    assert_true(out[0] == -1.0f / 8 && out[1] == 35.0f / 8 && out[2] == 0); /* weighted */
+    trn_regroup(TERSE_STATE_RESIDUAL, all, NULL, 1, out, sizeof out);
     assert_memory_equal(out, a, sizeof out); /* one worker's is copied, bit for bit */
     const float left[3] = {1.25f, 0, -0.0f};
     const float right[3] = {0, -3, 0};
     const void *const slices[2] = {left, right};
     const float whole[3] = {1.25f, -3, -0.0f};
-    trn_regroup(TERSE_STATE_SLICES, slices, 2, out, sizeof out);
+    trn_regroup(TERSE_STATE_SLICES, slices, NULL, 2, out, sizeof out);
     assert_memory_equal(out, whole, sizeof out);
 }
 
