@@ -106,8 +106,8 @@ def stopped_and_continued(place, source):
 
 
 def file_limit(place, source):
-    """No file may grow beyond a limit (ulimit -f), like a full quota."""
-    case = Case(place, source)
+    """No file may grow beyond a limit (ulimit -f), like a full quota. MPIs need files themselves."""
+    case = Case(place, source, ranks=False)
     limit = int(10 ** source.uniform(1.5, 6))
     code, out, err = case.end(case.begin(*case.how(), limit=limit))
     if code == 0:
@@ -118,14 +118,19 @@ def file_limit(place, source):
     return "named" if code else "right"
 
 
-def full_disk(place, source):
-    """A disk of 32 to 500 kB in memory."""
-    case = Case(place, source)
+def small_disk(place, size):
+    """Mounts a disk of `size` kB in memory; returns its path, or None without the right to."""
     disk = os.path.join(place.folder, "disk")
     os.makedirs(disk, exist_ok=True)
-    size = source.randint(32, 500)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % size, "terse-campaign", disk],
-                      stderr=subprocess.DEVNULL, check=False).returncode != 0:
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % size, "terse-campaign", disk],
+                          stderr=subprocess.DEVNULL, check=False)
+    return disk if done.returncode == 0 else None
+
+
+def full_disk(place, source):
+    case = Case(place, source)
+    disk = small_disk(place, source.randint(32, 500))
+    if not disk:
         return "skipped"
     try:
         case.run = os.path.join(disk, "run")
