@@ -9,8 +9,6 @@ import time
 
 from jobs import Breach, Case, LIMIT
 
-NAMED = r"terse: .*(rank \d|cannot|no space|too large|damaged|checkpoint)"
-
 
 def wait_for(seen, process, seconds=60):
     """Until seen() is true; 0 if the process has ended before."""
