@@ -177,15 +177,17 @@ def lying_ranks(place, source):
 
 
 def lying_threads(place, source):
-    """Every method over an engine that lies, in steps without a trainer."""
+    """Every method over an engine that lies, in steps without a trainer. A failure must repeat: lies
+    are drawn from the seed, but the program's timeout of 2 s is short for a busy machine."""
     seed, first = source.randrange(1 << 31), source.randrange(100000)
-    done = subprocess.run([place.lie_test, "--runs", "20", "--from", str(first)],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT,
-                          env=dict(os.environ, TERSE_TEST_SEED=str(seed)), check=False)
-    if done.returncode != 0:
-        raise Breach("TERSE_TEST_SEED=%d test-method-lie --from %d --runs 20: %s"
-                     % (seed, first, done.stdout.decode()[-2000:]))
-    return "named"
+    for _ in range(2):
+        done = subprocess.run([place.lie_test, "--runs", "20", "--from", str(first)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT,
+                              env=dict(os.environ, TERSE_TEST_SEED=str(seed)), check=False)
+        if done.returncode == 0:
+            return "named"
+    raise Breach("TERSE_TEST_SEED=%d test-method-lie --from %d --runs 20: %s"
+                 % (seed, first, done.stdout.decode()[-2000:]))
 
 
 def damage(source, path):
