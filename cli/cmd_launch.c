@@ -187,7 +187,7 @@ static int64_t newest_step(const char *folder)
 static int pause_for(double seconds)
 {
     struct timespec rest = {.tv_nsec = 50000000};
-    for (double waited = 0; waited < seconds && !launch_signal(); waited += 0.05)
+    for (int left = (int)(seconds * 20); left > 0 && !launch_signal(); left--)
         (void)nanosleep(&rest, NULL);
     return !launch_signal();
 }
@@ -335,7 +335,7 @@ static int launch(struct plan *plan)
 {
     struct record record = {.newest = newest_step(plan->folder)};
     for (;;) {
-        struct launch_end end;
+        struct launch_end end = {.absent = -1};
         int code = attempt(plan, record.newest >= 0, &end);
         const int last = code == CLI_OK ? final_code(&end) : code;
         if (last >= 0)
