@@ -187,7 +187,7 @@ static int64_t newest_step(const char *folder)
 static int pause_for(double seconds)
 {
     struct timespec rest = {.tv_nsec = 50000000};
-    for (double waited = 0; waited < seconds && !launch_signal(); waited += 0.05)
+    for (int left = (int)(seconds * 20); left > 0 && !launch_signal(); left--)
         (void)nanosleep(&rest, NULL);
     return !launch_signal();
 }
@@ -266,10 +266,10 @@ struct record {
 /* The exit code of a job that is not started again, or -1. */
 static int final_code(const struct launch_end *end)
 {
-    /* MPICH's launcher may end with 0 though rank 0 did not. */
+    /* MPICH's launcher may end with 0 though rank 0 did not, or never came to its end. */
     if (end->stopped)
         return launch_signal() == SIGINT ? CLI_INTERRUPTED : end->stopped;
-    if (end->code == CLI_OK)
+    if (end->code == CLI_OK && end->finished)
         return CLI_OK;
     if (end->refused)
         return end->refused;
@@ -311,7 +311,8 @@ static int after_death(const struct plan *plan, struct record *record, const str
 {
     char how[64] = "from the start";
     char cause[64];
-    (void)snprintf(cause, sizeof cause, "the launcher ended with exit code %d", end->code);
+    (void)snprintf(cause, sizeof cause, "the launcher ended with exit code %d%s", end->code,
+                   end->code == CLI_OK ? " before rank 0" : "");
     record->failed_starts = 0;
     if (record->newest >= 0)
         (void)snprintf(how, sizeof how, "from step %lld", (long long)record->newest);
@@ -334,7 +335,7 @@ static int launch(struct plan *plan)
 {
     struct record record = {.newest = newest_step(plan->folder)};
     for (;;) {
-        struct launch_end end;
+        struct launch_end end = {.absent = -1};
         int code = attempt(plan, record.newest >= 0, &end);
         const int last = code == CLI_OK ? final_code(&end) : code;
         if (last >= 0)

@@ -65,6 +65,8 @@ static void note(struct listener *listener, const struct launch_message *message
     case LAUNCH_END:
         if ((message->value == CLI_REFUSED || message->value == CLI_USAGE) && !end->refused)
             end->refused = (int)message->value;
+        if (message->rank == 0 && message->value == CLI_OK)
+            end->finished = 1;
         if (message->value == CLI_REQUEUE || message->value == CLI_INTERRUPTED)
             end->stopped = (int)message->value;
         break;

@@ -10,6 +10,7 @@ struct launch_end {
     int code;        /* exit code of the launcher; 128 + n if signal n ended it */
     int refused;     /* exit code of a rank that refused its input (1 or 2), or 0 */
     int stopped;     /* exit code of ranks that a signal ended after a checkpoint, or 0 */
+    int finished;    /* rank 0 ended with 0 */
     uint32_t here;   /* slots that started */
     int32_t absent;  /* the lowest that did not, or -1 */
     char cause[300]; /* what happened, one line */

@@ -106,6 +106,6 @@ void launch_tell_here(void)
 
 void launch_tell_end(int code)
 {
-    if (getenv(LAUNCH_VARIABLE) && code != 0)
+    if (getenv(LAUNCH_VARIABLE))
         (void)fprintf(stderr, "%s%u, code %d\n", end_text, (unsigned)com_launched_rank(), code);
 }

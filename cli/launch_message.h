@@ -12,7 +12,7 @@
 enum launch_kind {
     LAUNCH_OTHER,
     LAUNCH_HERE,   /* the slot has started: sent before MPI is */
-    LAUNCH_END,    /* the rank ends by itself, `value` is its exit code; not sent for 0 */
+    LAUNCH_END,    /* the rank ends by itself, `value` is its exit code */
     LAUNCH_DEAD,   /* the launcher tells of a rank that was killed; `value` is the signal, or 0 */
     LAUNCH_FAILED, /* a rank's own error text, for the user too */
 };

@@ -24,7 +24,10 @@ static struct {
 
 /* ---- a time limit for calls of MPI that wait for all ranks ---- */
 
-enum { LEAST_SECONDS = 20 }; /* starting takes longer than a step */
+enum {
+    LEAST_SECONDS = 20, /* starting takes longer than a step */
+    FORWARD_MICROSECONDS = 300000,
+};
 
 static char watch_text[300]; /* written before the alarm is set */
 static unsigned watch_seconds = 60;
@@ -126,6 +129,8 @@ int ranks_end(terse_group *group, int code)
         (void)fflush(stdout); /* the launcher may end this process once MPI has ended */
         terse_group_destroy(group);
     }
+    if (failed) /* MPI_Abort ends the launcher before it has passed on what the ranks wrote */
+        (void)usleep(FORWARD_MICROSECONDS);
     watch("end");
     mpi.stop(failed ? code : 0);
     watch_no_more();

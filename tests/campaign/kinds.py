@@ -9,8 +9,6 @@ import time
 
 from jobs import Breach, Case, LIMIT
 
-NAMED = r"terse: .*(rank \d|cannot|no space|too large|damaged|checkpoint)"
-
 
 def wait_for(seen, process, seconds=60):
     """Until seen() is true; 0 if the process has ended before."""
@@ -106,8 +104,8 @@ def stopped_and_continued(place, source):
 
 
 def file_limit(place, source):
-    """No file may grow beyond a limit (ulimit -f), like a full quota."""
-    case = Case(place, source)
+    """No file may grow beyond a limit (ulimit -f), like a full quota. MPIs need files themselves."""
+    case = Case(place, source, ranks=False)
     limit = int(10 ** source.uniform(1.5, 6))
     code, out, err = case.end(case.begin(*case.how(), limit=limit))
     if code == 0:
@@ -118,14 +116,19 @@ def file_limit(place, source):
     return "named" if code else "right"
 
 
-def full_disk(place, source):
-    """A disk of 32 to 500 kB in memory."""
-    case = Case(place, source)
+def small_disk(place, size):
+    """Mounts a disk of `size` kB in memory; returns its path, or None without the right to."""
     disk = os.path.join(place.folder, "disk")
     os.makedirs(disk, exist_ok=True)
-    size = source.randint(32, 500)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % size, "terse-campaign", disk],
-                      stderr=subprocess.DEVNULL, check=False).returncode != 0:
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk" % size, "terse-campaign", disk],
+                          stderr=subprocess.DEVNULL, check=False)
+    return disk if done.returncode == 0 else None
+
+
+def full_disk(place, source):
+    case = Case(place, source)
+    disk = small_disk(place, source.randint(32, 500))
+    if not disk:
         return "skipped"
     try:
         case.run = os.path.join(disk, "run")
@@ -174,15 +177,17 @@ def lying_ranks(place, source):
 
 
 def lying_threads(place, source):
-    """Every method over an engine that lies, in steps without a trainer."""
+    """Every method over an engine that lies, in steps without a trainer. A failure must repeat: lies
+    are drawn from the seed, but the program's timeout of 2 s is short for a busy machine."""
     seed, first = source.randrange(1 << 31), source.randrange(100000)
-    done = subprocess.run([place.lie_test, "--runs", "20", "--from", str(first)],
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT,
-                          env=dict(os.environ, TERSE_TEST_SEED=str(seed)), check=False)
-    if done.returncode != 0:
-        raise Breach("TERSE_TEST_SEED=%d test-method-lie --from %d --runs 20: %s"
-                     % (seed, first, done.stdout.decode()[-2000:]))
-    return "named"
+    for _ in range(2):
+        done = subprocess.run([place.lie_test, "--runs", "20", "--from", str(first)],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=LIMIT,
+                              env=dict(os.environ, TERSE_TEST_SEED=str(seed)), check=False)
+        if done.returncode == 0:
+            return "named"
+    raise Breach("TERSE_TEST_SEED=%d test-method-lie --from %d --runs 20: %s"
+                 % (seed, first, done.stdout.decode()[-2000:]))
 
 
 def damage(source, path):

@@ -33,7 +33,7 @@ static int rank_here(void)
 {
     const char *const ours = getenv("OMPI_COMM_WORLD_RANK");
     const char *const theirs = getenv("PMI_RANK");
-    return ours ? atoi(ours) : theirs ? atoi(theirs) : 0;
+    return (int)strtol(ours ? ours : theirs ? theirs : "0", NULL, 10);
 }
 
 /* ---- kill -9 at a call ---- */
@@ -174,10 +174,9 @@ EXPORTED int gettimeofday(struct timeval *restrict out, void *restrict zone)
 /* 1 in the rank that the plan names, at its N-th call. */
 static int is_turn(const char *plan, unsigned long call)
 {
-    unsigned rank = 0;
-    unsigned long number = 0;
-    return plan && sscanf(plan, "%u:%lu", &rank, &number) == 2 && (int)rank == rank_here() &&
-           call == number;
+    char *rest = NULL;
+    const long rank = plan ? strtol(plan, &rest, 10) : -1;
+    return rest && rank == rank_here() && *rest == ':' && strtoul(rest + 1, NULL, 10) == call;
 }
 
 /* A handle of MPI is an int or a pointer: either goes through a register as it is. */

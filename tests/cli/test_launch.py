@@ -174,6 +174,19 @@ class Launch(TrainCase):
         self.assertIn("finite", err)
         self.assertEqual(self.incidents(err), [])
 
+    def test_a_launcher_that_ends_with_0_is_no_success(self):
+        """MPICH's does, where a rank exits in the middle."""
+        launcher = self.path("launcher.sh")
+        for text, reason in (("", "slot 0 of 1 failed to start twice"),
+                             ("echo 'terse launch: here, rank 0' >&2",
+                              "the launcher ended with exit code 0 before rank 0; 1 deaths")):
+            with open(launcher, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\n%s\nexit 0\n" % text)
+            os.chmod(launcher, 0o755)
+            err = self.error(*self.words(launcher, count=1, options=("--retries", "0")),
+                             expect=MACHINE)
+            self.assertIn(reason, err)
+
     def test_bad_requests(self):
         folder = self.path("run")
         need = ("--", "train", "--out", folder, "--checkpoint-every", "5")
