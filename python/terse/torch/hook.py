@@ -280,7 +280,7 @@ class State:
         """Bytes sent, dense bytes, compression ratio, milliseconds per stage and a row for each
         parameter. print() shows it as a table."""
         self._settle()
-        return _report.Report(shown(self.spec), self._totals.as_dict(), self._buckets)
+        return _report.Report(shown(self.spec), self._totals.as_dict(), [self._buckets])
 
     def state_dict(self) -> Dict[str, Any]:
         """The state of this rank. Every rank saves its own, or use terse.torch.save_all."""
@@ -306,6 +306,12 @@ class State:
         self._buckets.pending = dict(saved) if saved["tensors"] else None
 
     _load = load_state_dict
+
+    def _regrouped(self, saved: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """The state of this rank, from those of another number of ranks."""
+        mask = self._mask_of(saved[0]["tensors"])
+        return {**saved[0], "rank": self.rank, "workers": self.workers,
+                "parts": _state.regroup([each["parts"] for each in saved], mask)}
 
     def close(self) -> None:
         """Ends the communication thread; the hook cannot be used afterwards."""
