@@ -138,13 +138,16 @@ def case_refusals_and_skips(rank, workers):
     raises(ValueError, lambda: Replicas(model, "powersgd", process_group=between), "PowerSGD")
     raises(ValueError, lambda: Replicas(torch.nn.Linear(3, 3), process_group=between),
            "fully_shard")
-    replicas = Replicas(model, "topk:keep=0.1", process_group=between, **OPTIONS)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
-    train(model, sgd, rank, range(2))
-    before = shards(model)
-    x = torch.full((2, 32), float("nan") if rank < 2 else 1.0)  # on the first node
-    sgd.zero_grad()
-    model(x).sum().backward()
-    sgd.step()
-    assert torch.equal(shards(model), before) and replicas.report()["skipped"] == 3
-    replicas.close()
+    for spec in ("topk:keep=0.1", "dense", "qsgd"):
+        model = sharded(mesh)
+        replicas = Replicas(model, spec, process_group=between, **OPTIONS)
+        sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+        train(model, sgd, rank, range(2))
+        before = shards(model)
+        x = torch.full((2, 32), float("nan") if rank < 2 else 1.0)  # on the first node
+        sgd.zero_grad()
+        model(x).sum().backward()
+        sgd.step()
+        assert torch.equal(shards(model), before), spec
+        assert replicas.report()["skipped"] == 3
+        replicas.close()
