@@ -2,6 +2,7 @@
 until somebody waits for them. No GPU is needed, and none is tested."""
 
 import sys
+import threading
 
 import torch
 
@@ -21,15 +22,18 @@ class Stream:
     def __init__(self, device):
         self.queue, self.done, self.hosts, self.finished, self.waits = [], 0, 0, 0, 0
         self.fail_at, self.lazy = None, False
+        self._lock = threading.Lock()  # backward and the communication thread use it
 
     def _add(self, copy):
-        self.queue.append(copy)
-        return len(self.queue)
+        with self._lock:
+            self.queue.append(copy)
+            return len(self.queue)
 
     def _run(self, until):
-        while self.done < until:
-            self.queue[self.done]()
-            self.done += 1
+        with self._lock:
+            while self.done < until:
+                self.queue[self.done]()
+                self.done += 1
 
     def host(self, count, dtype):
         self.hosts += 1
