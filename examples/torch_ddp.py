@@ -2,8 +2,9 @@
 
     python3 -m torch.distributed.run -r 1 -t 1 --nproc_per_node=2 examples/torch_ddp.py [SPEC [FOLDER]]
 
-With a FOLDER it saves a checkpoint every 20 steps, and goes on from the newest whole one: start it
-with --max_restarts=5, and a rank that dies costs at most 20 steps.
+With a FOLDER it saves a checkpoint every 20 steps, and goes on from the newest whole one: a rank that
+dies costs at most 20 steps if it is started with --standalone --max_restarts=5 (and, from PyTorch
+2.5 on, with TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 in the environment, see docs/pytorch.md).
 
 (-r 1 -t 1 shows what the workers print. PyTorch 1.13 with Python 3.11 fails without it.) Without an
 installed package, set PYTHONPATH=python (the library is found in build/)."""

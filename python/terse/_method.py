@@ -166,11 +166,12 @@ def entries(spec: str) -> List[Entry]:
     return found
 
 
-def spec_with(spec: str, options: str) -> str:
-    """The spec with those of the options that it does not set and that its method has."""
+def spec_with(spec: str, options: str, *, replace: bool = False) -> str:
+    """The spec with those of the options that its method has; one that it sets already stays as it
+    is, unless `replace`."""
     fault = Fault()
     out = ctypes.create_string_buffer(MethodDescription.spec.size)
-    check(library().method_spec_with(spec.encode(), options.encode(), 0, out, len(out),
+    check(library().method_spec_with(spec.encode(), options.encode(), int(replace), out, len(out),
                                      byref(fault)), fault)
     return out.value.decode()
 

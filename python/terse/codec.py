@@ -74,7 +74,8 @@ def _layout_of(view: Frame, max_bytes: Optional[int]) -> Layout:
 
 def _frames(data: bytes) -> List[Tuple[int, Frame]]:
     """The frames of `data`, one after the other, with their offsets."""
-    lib, found, start = library(), [], 0
+    found: List[Tuple[int, Frame]] = []
+    lib, start = library(), 0
     address = cast(c_char_p(data), c_void_p).value or 0
     while start < len(data) or not found:
         view, used, fault = Frame(), c_size_t(), Fault()

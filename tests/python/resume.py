@@ -2,6 +2,7 @@
 
 import copy
 import os
+import pickle
 import resource
 import shutil
 import tempfile
@@ -307,7 +308,7 @@ def case_owners_of_qadam_with_other_workers(rank, workers):
     optimizer = optim.QAdam(model.parameters(), 0.01)
     train(model, optimizer, rank, range(3))
     terse.torch.save_all(folder, optimizer)
-    whole = optimizer.state_dict()["terse_state"]["parts"]["owner weights"]["data"]
+    whole = optimizer.state_dict()["terse_state"]["groups"][0]["parts"]["owner weights"]["data"]
     dist.all_reduce(whole)
     optimizer.close()
     fewer = list(range(workers - 1))
@@ -316,7 +317,7 @@ def case_owners_of_qadam_with_other_workers(rank, workers):
         model = net()
         again = optim.QAdam(model.parameters(), 0.01, process_group=group)
         terse.torch.load_all(folder, again)
-        held = again.state_dict()["terse_state"]["parts"]["owner weights"]["data"]
+        held = again.state_dict()["terse_state"]["groups"][0]["parts"]["owner weights"]["data"]
         dist.all_reduce(held, group=group)
         assert torch.equal(held, whole)
         train(model, again, rank, range(3, 5))
@@ -339,3 +340,26 @@ def case_other_settings_are_refused(rank, workers):
     same_everywhere(flat(ddp), "weights")
     for each in (state, other):
         each.close()
+
+
+class Code:
+    """Would run a function when it is read."""
+
+    def __reduce__(self):
+        return os.mkdir, ("/nonexistent/terse",)
+
+
+def case_files_hold_plain_values(rank, workers):
+    """Numbers, texts, lists and tensors come back; a file with code in it is not read."""
+    folder = shared_folder(rank)
+    ddp, state = hooked(net(), "dense")
+    train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.05), rank, range(2))
+    extra = {"rate": 0.1, "names": ["a", "b"], "betas": (0.9, 0.99), "on": True, "none": None,
+             "step": 7, "weights": torch.arange(3.0)}
+    terse.torch.save_all(folder, state, extra=extra)
+    found = terse.torch.load_all(folder, state).extra
+    assert torch.equal(found.pop("weights"), extra.pop("weights")) and found == extra
+    terse.torch.save_all(folder, state, extra=Code())
+    raises(pickle.UnpicklingError, lambda: terse.torch.load_all(folder, state), "mkdir")
+    state.close()
+    remove(folder, rank)

@@ -13,14 +13,23 @@ import torch
 from .._library import MethodReport
 from .._method import Method, Shape
 from . import _state
+from ._staging import Staged
 
 
 class Item(NamedTuple):
     """A bucket of the current step, and the future of its aggregate."""
-    buffer: torch.Tensor
+    buffer: torch.Tensor  # in host memory
     parameters: List[torch.Tensor]
     last: bool
     future: Any
+    staged: Optional[Staged] = None  # where the bucket is on a device
+
+    def deliver(self, value: torch.Tensor) -> None:
+        """Completes the future with a value in host memory."""
+        if self.staged is None:
+            self.future.set_result(value)
+        else:
+            self.staged.deliver(value, self.future)
 
 
 class Names:
@@ -201,14 +210,14 @@ class Buckets:
             out = out * factor
         return out.to(item.buffer.dtype)
 
-    def results(self, factor: float, instead: Optional[float]) -> List[Tuple[Any, torch.Tensor]]:
-        """The future of each bucket and its value: the aggregate times `factor`, or `instead` if
+    def results(self, factor: float, instead: Optional[float]) -> List[Tuple[Item, torch.Tensor]]:
+        """Each bucket and its value: the aggregate times `factor`, or `instead` if
         the step was skipped. Ends the step."""
         out = []
         for item in self._items:
             value = self._aggregate_of(item, factor) if instead is None else \
                 torch.full_like(item.buffer, instead)
-            out.append((item.future, value))
+            out.append((item, value))
         self.count, self._items = len(self._items), []
         return out
 

@@ -69,17 +69,23 @@ NOT_REAL = ("terse.torch.hook takes gradients of real numbers (float16, bfloat16
             "float64). Keep complex parameters as pairs of real ones (torch.view_as_real)")
 
 
+def on_device(buffer: torch.Tensor) -> bool:
+    """Whether the buffer must pass through host memory."""
+    return buffer.device.type == "cuda"
+
+
 def refuse_bucket(bucket: Any) -> torch.Tensor:
-    """The buffer of a bucket. An exception: it is no bucket, or not one of real CPU tensors."""
+    """The buffer of a bucket. An exception: it is no bucket, or not one of real CPU or CUDA
+    tensors."""
     if isinstance(bucket, tuple):
         raise ValueError("terse.torch.hook was called with one gradient instead of a bucket, as "
                          "the python_reducer of torch.compile does. Set "
                          "torch._dynamo.config.optimize_ddp = True before "
                          "DistributedDataParallel is made")
     buffer = bucket.buffer()
-    if buffer.device.type != "cpu":
-        raise RuntimeError("the bucket is on %s; terse.torch.hook needs CPU tensors. Train on "
-                           "the CPU, or use one of PyTorch's hooks for NCCL" % buffer.device)
+    if buffer.device.type != "cpu" and not on_device(buffer):
+        raise RuntimeError("the bucket is on %s; terse.torch.hook takes CPU and CUDA tensors"
+                           % buffer.device)
     if buffer.dtype not in FLOATS:
         raise ValueError("the bucket is %s; %s" % (buffer.dtype, NOT_REAL))
     return buffer
@@ -114,4 +120,4 @@ def warn_of_rates(parameter: torch.Tensor, method: str) -> None:
             return
 
 
-__all__ = ["ddp_of", "log", "refuse", "refuse_bucket", "refuse_parameters", "warn_of_rates"]
+__all__ = ["ddp_of", "log", "on_device", "refuse", "refuse_bucket", "refuse_parameters", "warn_of_rates"]

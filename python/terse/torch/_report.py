@@ -1,7 +1,7 @@
 """Bytes and times of a training so far, as a dict and as a table."""
 
 from ctypes import byref, c_void_p
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from .._library import CodecAbout, Fault, Layout, check, library
 from .._method import describe
@@ -24,10 +24,12 @@ class Report(Dict[str, Any]):
     parameters (a list of dicts; with scope=model their `bytes` are None: every step selects among
     all). str() is a table."""
 
-    def __init__(self, spec: str, totals: Dict[str, Any], holder: Any) -> None:
-        method = holder.method
-        super().__init__(spec=spec, settings="" if method is None else method.settings, **totals)
-        self["parameters"] = [] if method is None else _rows(method, holder.tensors)
+    def __init__(self, spec: str, totals: Dict[str, Any], holders: Sequence[Any]) -> None:
+        """A holder has a `method`, which may be None, and its `tensors`."""
+        held = [(each.method, each.tensors) for each in holders if each.method is not None]
+        settings = dict.fromkeys(method.settings for method, _ in held)
+        super().__init__(spec=spec, settings="\n".join(settings), **totals)
+        self["parameters"] = [row for method, tensors in held for row in _rows(method, tensors)]
 
     def __str__(self) -> str:
         spent = ", ".join("%s %.1f" % pair for pair in self["ms_per_step"].items())

@@ -11,16 +11,16 @@ save that is interrupted at any point therefore leaves the previous sets as they
 
 import json
 import os
+import pickle
 import re
 import uuid
 import warnings
 import zlib
+from types import SimpleNamespace
 from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
 import torch
 import torch.distributed as dist
-
-from . import _state
 
 _SET = re.compile(r"terse-(\d+)\.json$")
 _FILE = re.compile(r"terse-\d+-(?:(\d+)-of-\d+|extra)\.([0-9a-f]{8})\.pt$")
@@ -91,7 +91,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _write(folder: str, name: str, value: Any) -> _File:
-    file = _Summed(os.path.join(folder, name))
+    file: Any = _Summed(os.path.join(folder, name))
     try:
         torch.save(value, file)
     finally:
@@ -227,17 +227,16 @@ def _same_step(state: Any, step: int) -> str:
 def _step_of(state: Any, saved: Dict[str, Any]) -> int:
     if "step" in saved:  # loaded, and no step since
         return int(saved["step"])
-    method = getattr(state, "method", None)
-    return int(method.steps_done if method is not None else state.steps_done)
+    return int(state.steps_done)
 
 
 def save_all(folder: str, state: Any, extra: Any = None, *, step: Optional[int] = None,
              keep: int = 2) -> None:
     """Saves the state of every rank as one set of files in `folder` (shared by all ranks, or
-    collected before loading); collective. `state` is a State or an optimizer of terse.torch.optim.
-    `extra` of rank 0 is saved in the set: tensors, numbers, texts, and dicts and lists of them,
-    such as the state_dict of a model. `step` names the set; by default it is the number of steps
-    done. The newest `keep` whole sets up to this step remain.
+    collected before loading); collective. `state` is a State, an optimizer of terse.torch.optim or
+    LocalSteps. `extra` of rank 0 is saved in the set: tensors, numbers, texts, and dicts and lists
+    of them, such as the state_dict of a model. `step` names the set; by default it is the number of
+    steps done. The newest `keep` whole sets up to this step remain.
 
     The set appears as a whole once all ranks have written; until then the older ones are
     untouched. OSError on all ranks: a rank could not write."""
@@ -296,9 +295,26 @@ def _choose(folder: str, state: Any, step: Optional[int]) -> Tuple[Optional[_Sav
     return None, "; ".join(problems)
 
 
+class _PlainValues(pickle.Unpickler):
+    """Tensors and plain values only, for PyTorch 1.13: its weights_only does not know floats."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed: Dict[str, Any] = torch._weights_only_unpickler._get_allowed_globals()
+        if "%s.%s" % (module, name) not in allowed:
+            raise pickle.UnpicklingError("%s.%s is neither a tensor nor a plain value"
+                                         % (module, name))
+        return allowed["%s.%s" % (module, name)]
+
+
 def _read(folder: str, file: _File) -> Any:
     """Tensors and plain values only: a file cannot make the reader run code."""
-    return torch.load(os.path.join(folder, file.name), map_location="cpu", weights_only=True)
+    path = os.path.join(folder, file.name)
+    if not torch.__version__.startswith("1."):
+        return torch.load(path, map_location="cpu", weights_only=True)
+    inside: Any = torch.serialization  # torch.load of 1.13 ignores its pickle_module
+    with open(path, "rb") as opened, inside._open_zipfile_reader(opened) as reader:
+        return inside._load(reader, "cpu", SimpleNamespace(Unpickler=_PlainValues),
+                            encoding="utf-8")
 
 
 def load_all(folder: str, state: Any, *, step: Optional[int] = None,
@@ -325,12 +341,7 @@ def load_all(folder: str, state: Any, *, step: Optional[int] = None,
     if len(chosen.files) == state.workers:
         state._load(_read(folder, chosen.files[state.rank]))
         return loaded
-    saved = [_read(folder, file) for file in chosen.files]
-    mine = dict(saved[0])
-    mine.update(rank=state.rank, workers=state.workers)
-    mine["parts"] = _state.regroup([each["parts"] for each in saved],
-                                   state._mask_of(mine["tensors"]))
-    state._load(mine)
+    state._load(state._regrouped([_read(folder, file) for file in chosen.files]))
     return loaded
 
 

@@ -44,7 +44,7 @@ class Group:
     """A group handle (terse_group) over a gloo process group, used by one thread at a time."""
 
     def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0) -> None:
-        self._carrier = process_group
+        self.carrier = process_group
         self._ranks = list(ranks)
         self.rank = dist.get_rank(process_group)
         self.workers = len(self._ranks)
@@ -94,10 +94,10 @@ class Group:
             sides, works = alltoallv.contents, []
             for rank, peer in enumerate(self._ranks):
                 for into in self._pieces(rank, sides.recv_at[rank], sides.recv_len[rank]):
-                    works.append((dist.irecv(into, peer, group=self._carrier, tag=_TAG), rank))
+                    works.append((dist.irecv(into, peer, group=self.carrier, tag=_TAG), rank))
             for rank, peer in enumerate(self._ranks):
                 for what in self._pieces(rank, sides.send_at[rank], sides.send_len[rank]):
-                    works.append((dist.isend(what, peer, group=self._carrier, tag=_TAG), rank))
+                    works.append((dist.isend(what, peer, group=self.carrier, tag=_TAG), rank))
             self._under_way[slot] = works
             return OK
         except Exception as why:  # an exception cannot pass through C

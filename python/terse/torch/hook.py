@@ -13,7 +13,9 @@ from .._library import TerseError
 from .._method import Method, Totals, describe
 from . import _report, _state
 from ._buckets import Buckets, Item, Names
-from ._checks import ddp_of, log, refuse, refuse_bucket, refuse_parameters, warn_of_rates
+from ._staging import Staging
+from ._checks import (ddp_of, log, on_device, refuse, refuse_bucket, refuse_parameters,
+                      warn_of_rates)
 from ._spec import agree, complete, shown
 from .group import Group, members, own_group
 
@@ -82,6 +84,7 @@ class State:
         self._lock = threading.Lock()
         self._queue: "queue.Queue[Optional[Item]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
+        self._staging = Staging()
         self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
 
     def _join_group(self, failure: Optional[Exception]) -> None:
@@ -176,7 +179,6 @@ class State:
 
     def _enqueue(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
         buffer = refuse_bucket(bucket)
-        future: Any = torch.futures.Future()
         with self._lock:
             self.check()
             parameters, last = bucket.parameters(), bucket.is_last()
@@ -188,8 +190,20 @@ class State:
                     "time; create a State for each model" % (bucket.index(), self._next_index))
             refuse_parameters(buffer, parameters)
             self._next_index = 0 if last else bucket.index() + 1
-            self._queue.put(Item(buffer, parameters, last, future))
-        return future.then(_value)
+            item = self._item_of(bucket.index(), buffer, parameters, last)
+            self._queue.put(item)
+        return item.future.then(_value)
+
+    def _item_of(self, index: int, buffer: torch.Tensor, parameters: List[torch.Tensor],
+                 last: bool) -> Item:
+        if not on_device(buffer):
+            return Item(buffer, parameters, last, torch.futures.Future())
+        try:
+            staged = self._staging.fetch(index, buffer)
+        except Exception as why:
+            self._failure = why
+            raise
+        return Item(staged.host, parameters, last, self._staging.future_of(buffer), staged)
 
     def _begin(self, parameters: List[torch.Tensor]) -> None:
         """At the first bucket; collective if this State has not joined its group."""
@@ -223,6 +237,8 @@ class State:
         try:
             if self._failure is not None:
                 raise self._failure
+            if item.staged is not None:
+                item.staged.wait()
             report = buckets.add(item, self._scale)
             if report is None:
                 return
@@ -233,8 +249,8 @@ class State:
             instead = None if not skipped else float("inf") if self._scaled else 0.0
             results = buckets.results(factor, instead)
             buckets.after()
-            for future, value in results:
-                future.set_result(value)
+            for each, value in results:
+                each.deliver(value)
         except Exception as why:
             self._failure = why
             self._group.close()  # the other ranks fail at once, not after the timeout
@@ -285,7 +301,7 @@ class State:
         """Bytes sent, dense bytes, compression ratio, milliseconds per stage and a row for each
         parameter. print() shows it as a table."""
         self._settle()
-        return _report.Report(shown(self.spec), self._totals.as_dict(), self._buckets)
+        return _report.Report(shown(self.spec), self._totals.as_dict(), [self._buckets])
 
     def state_dict(self) -> Dict[str, Any]:
         """The state of this rank. Every rank saves its own, or use terse.torch.save_all."""
@@ -312,12 +328,19 @@ class State:
 
     _load = load_state_dict
 
+    def _regrouped(self, saved: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """The state of this rank, from those of another number of ranks."""
+        mask = self._mask_of(saved[0]["tensors"])
+        return {**saved[0], "rank": self.rank, "workers": self.workers,
+                "parts": _state.regroup([each["parts"] for each in saved], mask)}
+
     def close(self) -> None:
         """Ends the communication thread; the hook cannot be used afterwards."""
         if self._thread is not None:
             _stop(self._queue, self._thread)
         self._failure = self._failure or RuntimeError("this State is closed; create a new "
                                                          "one")
+        self._staging.close()
         if self._buckets.method is not None:
             self._buckets.method.close()
             self._buckets.method = None

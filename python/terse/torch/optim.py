@@ -6,47 +6,35 @@ Use them with a plain model on every rank (no DistributedDataParallel, or its no
     loss.backward()
     optimizer.step()          # sends, receives, aggregates, updates: equal weights on every rank
 
-The parameters become views of one flat buffer, which the library updates in place. Every step
-equals the step of the C method of the same name, bit for bit. Buffers of the model (batch norm) are
-not synchronised."""
+The parameters become views of one flat buffer per group, which the library updates in place. Every
+step equals the step of the C method of the same name, bit for bit. Buffers of the model (batch
+norm) are not synchronised."""
 
 import threading
+from collections import defaultdict
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, DefaultDict, Dict, Iterator, List, Optional, Tuple, Union
 
 import torch
 import torch.distributed as dist
 
 from .._library import MethodReport, TerseError
-from .._method import Method, Totals, describe, try_spec
+from .._method import Totals, describe, entries, spec_with, try_spec
 from . import _report, _state
+from ._param_groups import ParamGroup, all_finite, as_groups, take_names, together
 from ._spec import agree
 from .group import Group, members, own_group
 
 
-def _parameters(given: Any) -> Tuple[List[str], List[torch.Tensor]]:
-    """Names and parameters, from parameters or from (name, parameter) pairs."""
-    names, found = [], []
-    for index, entry in enumerate(given):
-        if isinstance(entry, dict):
-            raise ValueError("terse.torch.optim takes one group of parameters, not dicts; pass "
-                             "model.parameters() or model.named_parameters()")
-        name, parameter = entry if isinstance(entry, tuple) else ("p%d" % index, entry)
-        if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
-            raise ValueError("parameter %s is %s on %s; terse.torch.optim needs float32 on the CPU"
-                             % (name, parameter.dtype, parameter.device))
-        names.append(name)
-        found.append(parameter)
-    if not found:
-        raise ValueError("there are no parameters; pass model.parameters() of a model that has any")
-    return names, found
+class Optimizer(torch.optim.Optimizer):
+    """What the optimizers below have in common. They take parameters, model.named_parameters(), or
+    dicts with such "params" and options of their own, as torch.optim does:
 
+        [{"params": weights, "weight_decay": 0.01}, {"params": biases, "lr": 0.001}]
 
-class Spec(torch.optim.Optimizer):
-    """Any method of the library by its spec: Spec(model.parameters(), "def:ratio=64", lr=0.05).
+    Each group is a method of its own, with its own messages. Parameters with requires_grad=False
+    are neither sent nor updated. Schedulers may change lr; other options are fixed at creation.
 
-    params          parameters, or model.named_parameters()
-    lr              learning rate; schedulers of torch.optim.lr_scheduler may change it
     seed            seed of the random keys
     steps           number of steps of the training; DQ-SGD's budget needs it
     threads         threads of the library
@@ -57,72 +45,107 @@ class Spec(torch.optim.Optimizer):
 
     Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
-    def __init__(self, params: Any, spec: str, *, lr: float, seed: int = 0, steps: int = 0,
+    def __init__(self, params: Any, defaults: Dict[str, Any], *, seed: int = 0, steps: int = 0,
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None, worker_weight: float = 0.0) -> None:
         self._carrier = own_group(process_group, timeout)
-        failure: Optional[Exception] = None
-        names: List[str] = []
-        found: List[torch.Tensor] = []
-        self.spec = str(spec)
-        try:
-            self.spec = try_spec(spec, steps=steps)
-            names, found = _parameters(params)
-        except (ValueError, TerseError) as why:
-            failure = why
-        self.tensors = [(name, tuple(p.shape)) for name, p in zip(names, found)]
-        agree(self._carrier, {"spec": self.spec, "seed": seed, "number of steps": steps,
-                              "parameters": self.tensors}, failure, "optimizer")
-        super().__init__(found, {"lr": lr})
-        self._seed = seed
-        ranks = members(self._carrier)
-        self.rank, self.workers = dist.get_rank(self._carrier), len(ranks)
-        self.weights = torch.cat([p.detach().reshape(-1) for p in found])
-        dist.broadcast(self.weights, ranks[0], group=self._carrier)
-        self._zeros: Optional[torch.Tensor] = None
-        self._group = Group(self._carrier, ranks, timeout)
-        self.method = Method(self.spec, self._group, self.tensors, self.weights.data_ptr(),
-                             seed=seed, steps=steps, threads=threads,
-                             worker_weight=worker_weight)
-        self._lr: Optional[float] = None
+        self._options: Dict[str, Any] = {"seed": seed, "steps": steps, "threads": threads,
+                         "worker_weight": worker_weight}
+        self._groups: List[ParamGroup] = []
+        self._joined: Optional[Group] = None  # before it, add_param_group only collects
+        self._names: List[List[str]] = []
         self._totals = Totals()
         self._lock = threading.Lock()
         self.last: Optional[MethodReport] = None
-        point = self.method.point
-        self._point = self.weights if point == self.weights.data_ptr() else \
-            _state.tensor_at(point, self.weights.numel())
-        self._attach(self._point)
+        ranks = members(self._carrier)
+        self.rank, self.workers = dist.get_rank(self._carrier), len(ranks)
+        self._root = ranks[0]
+        failure: Optional[Exception] = None
+        try:
+            super().__init__(as_groups(params), defaults)
+            if not any(p.requires_grad for group in self.param_groups for p in group["params"]):
+                raise ValueError("all parameters are frozen (requires_grad=False): there is "
+                                 "nothing to train")
+        except (ValueError, TypeError, TerseError) as why:
+            failure = why
+        made = self._agreed([] if failure else self.param_groups, failure)
+        self._joined = Group(self._carrier, ranks, timeout)
+        self._begin(made)
 
-    # ---- the flat buffers ----
+    # ---- groups ----
 
-    def _all(self) -> Iterator[Tuple[torch.Tensor, slice]]:
-        at = 0
-        for parameter in self.param_groups[0]["params"]:
-            yield parameter, slice(at, at + parameter.numel())
-            at += parameter.numel()
+    def _spec_of(self, group: Dict[str, Any]) -> str:
+        """The spec of the method for a parameter group."""
+        raise NotImplementedError
 
-    def _attach(self, flat: torch.Tensor) -> None:
-        """Makes the model's parameters views of a flat buffer."""
-        for parameter, where in self._all():
-            parameter.data = flat[where].view(parameter.shape)
+    def _agreed(self, groups: List[Dict[str, Any]],
+                failure: Optional[Exception]) -> List[ParamGroup]:
+        """Groups with complete specs, the same on every rank; collective. Raises on every rank if
+        one has failed or differs."""
+        made: List[ParamGroup] = []
+        steps = self._options["steps"]
+        try:
+            for group, names in zip(groups, self._names[len(self._names) - len(groups):]):
+                made.append(ParamGroup(group, names, try_spec(self._spec_of(group), steps=steps)))
+        except (ValueError, TypeError, TerseError) as why:
+            failure = why
+        agree(self._carrier, {"spec": [each.spec for each in made], "seed": self._options["seed"],
+                              "number of steps": steps,
+                              "parameters": [each.tensors for each in made]}, failure, "optimizer")
+        return made
 
-    def _gradients(self) -> List[torch.Tensor]:
-        """The gradient of every parameter, without a copy if contiguous; zeros if it has none."""
-        found = []
-        for (name, _), parameter in zip(self.tensors, self.param_groups[0]["params"]):
-            gradient = parameter.grad
-            if gradient is None:
-                gradient = self._zeros_like(parameter)
-            elif gradient.is_sparse or gradient.dtype != torch.float32:
-                raise ValueError("the gradient of %s is %s; terse.torch.optim needs dense float32"
-                                 % (name, "sparse" if gradient.is_sparse else gradient.dtype))
-            found.append(gradient.contiguous())
-        return found
+    def _begin(self, made: List[ParamGroup]) -> None:
+        for each in made:
+            options = {**self._options, "seed": self._options["seed"] + len(self._groups)}
+            each.start(self._joined, self._root, **options)
+            self._groups.append(each)
 
-    def _zeros_like(self, parameter: torch.Tensor) -> torch.Tensor:
-        if self._zeros is None:
-            self._zeros = torch.zeros(max(p.numel() for p in self.param_groups[0]["params"]))
-        return self._zeros[:parameter.numel()]
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Adds a group between two steps, for example of layers that were frozen so far;
+        collective."""
+        group, count = dict(param_group), len(self.param_groups)
+        failure: Optional[Exception] = None
+        try:
+            names = take_names(group, sum(len(each) for each in self._names))
+            super().add_param_group(group)
+            self._names.append(names)
+        except (ValueError, TypeError) as why:
+            failure = why
+        if self._joined is None:  # the constructor's call
+            if failure is not None:
+                raise failure
+            return
+        try:
+            self._begin(self._agreed(self.param_groups[count:], failure))
+        except Exception:
+            del self.param_groups[count:], self._names[count:]
+            raise
+
+    @property
+    def spec(self) -> str:
+        """The complete spec; with several groups that differ, all of them."""
+        return "; ".join(dict.fromkeys(group.spec for group in self._groups))
+
+    @property
+    def tensors(self) -> List[Tuple[str, Tuple[int, ...]]]:
+        """Name and shape of every parameter that is trained, by group."""
+        return [pair for group in self._groups for pair in group.tensors]
+
+    @property
+    def weights(self) -> torch.Tensor:
+        """The weights of all groups, flat: the buffer itself if there is one group, else a copy.
+        The model's parameters are the point at which gradients are taken, which may differ."""
+        held = [group.weights for group in self._groups]
+        return held[0] if len(held) == 1 else torch.cat(held)
+
+    @property
+    def steps_done(self) -> int:
+        """The number of steps done, without skipped ones."""
+        return max(int(group.method.steps_done) for group in self._live())
+
+    def _live(self) -> List[ParamGroup]:
+        """The groups that have a parameter to train."""
+        return [group for group in self._groups if group.method is not None]
 
     # ---- torch.optim.Optimizer ----
 
@@ -138,23 +161,38 @@ class Spec(torch.optim.Optimizer):
             raise RuntimeError("another thread is inside step(); call it from one thread at a "
                                "time, so that all ranks take their steps in the same order")
         try:
-            lr = float(self.param_groups[0]["lr"])
-            if lr != self._lr:
-                self.method.set_lr(lr)
-                self._lr = lr
-            gradients = self._gradients()
-            self.last = self.method.step_tensors([g.data_ptr() for g in gradients])
+            self.last = self._step()
             self._totals.add(self.last)
         except TerseError:
-            self._group.close()  # the other ranks fail at once, not after the timeout
+            if self._joined is not None:
+                self._joined.close()  # the other ranks fail at once, not after the timeout
             raise
         finally:
             self._lock.release()
         return loss
 
+    def _step(self) -> MethodReport:
+        groups = self._live()
+        gradients = [group.gradients() for group in groups]
+        if len(groups) > 1 and not all_finite(gradients):
+            # The library then skips the step of every group, on every rank.
+            for each in gradients:
+                each[0] = torch.full_like(each[0], float("nan"))
+        return together([group.step(each) for group, each in zip(groups, gradients)])
+
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops gradients instead of filling them with zeros: the next backward need not add."""
         super().zero_grad(set_to_none=set_to_none)
+
+    @property
+    def state(self) -> "DefaultDict[torch.Tensor, Any]":  # type: ignore[override]
+        """The state of every parameter by name (momentum, second moment, residual, ...): views of
+        the library's buffers, until the next step."""
+        return defaultdict(dict, (pair for group in self._live() for pair in group.state_of()))
+
+    @state.setter
+    def state(self, _: Any) -> None:
+        """torch.optim.Optimizer sets an empty one; trainers put back what they have read."""
 
     # ---- evaluation and report ----
 
@@ -162,69 +200,112 @@ class Spec(torch.optim.Optimizer):
     def eval_weights(self) -> Iterator[None]:
         """Inside, the model holds the weights to evaluate and to save (DEF: x; DEFA: x - mean e)
         instead of the point at which gradients are taken. Collective: every rank enters it."""
-        out = torch.empty_like(self.weights)
-        self.method.eval_weights(out.data_ptr())
-        self._attach(out)
+        for group in self._live():
+            out = torch.empty_like(group.weights)
+            group.method.eval_weights(out.data_ptr())
+            group.attach(out)
         try:
             yield
         finally:
-            self._attach(self._point)
+            for group in self._live():
+                group.attach(group.point)
 
     def report(self) -> "_report.Report":
         """Bytes sent, dense bytes, compression ratio, milliseconds per stage, and parameters."""
-        return _report.Report(self.spec, self._totals.as_dict(), self)
+        return _report.Report(self.spec, self._totals.as_dict(), self._live())
 
     # ---- state ----
-
-    def _mask_of(self, tensors: Any) -> torch.Tensor:
-        return _state.owned(tensors, self.rank, self.workers,
-                            describe(self.spec).combine == "parameter-server")
 
     def state_dict(self) -> Dict[str, Any]:
         """The state of this rank, with the weights: the model's state_dict holds the point at which
         gradients are taken, which may differ from the weights."""
         saved = super().state_dict()
+        saved["state"] = {}  # the groups below have it
         saved["terse_state"] = {
-            "terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.rank,
-            "workers": self.workers, "tensors": self.tensors, "weights": self.weights.clone(),
-            "parts": _state.read_parts(self.method)}
+            "terse": 2, "seed": self._options["seed"], "rank": self.rank, "workers": self.workers,
+            "groups": [group.saved() for group in self._live()]}
         return saved
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
         """Loads the state of this rank; call it on every rank, between the same steps."""
         self._load(saved["terse_state"])
         super().load_state_dict({name: saved[name] for name in ("state", "param_groups")})
-        self._lr = None
+        for group, options in zip(self._groups, self.param_groups):  # new dicts
+            group.options = options
 
     def _load(self, saved: Dict[str, Any]) -> None:
-        for name, mine in (("spec", self.spec), ("seed", self._seed), ("rank", self.rank),
-                           ("workers", self.workers), ("tensors", self.tensors)):
-            if saved.get(name) != mine:
+        theirs, groups = saved.get("groups", ()), self._live()
+        for name, that, mine in (
+                ("seed", saved.get("seed"), self._options["seed"]),
+                ("rank", saved.get("rank"), self.rank),
+                ("workers", saved.get("workers"), self.workers),
+                ("specs", [each["spec"] for each in theirs], [group.spec for group in groups]),
+                ("tensors", [each["tensors"] for each in theirs],
+                 [group.tensors for group in groups])):
+            if that != mine:
                 raise ValueError("load_state_dict: the state was saved with %s %r, this optimizer "
                                  "has %r; terse.torch.load_all accepts another number of workers, "
-                                 "but no other spec, seed or model" % (name, saved.get(name), mine))
-        self.weights.copy_(saved["weights"])
-        _state.write_parts(self.method, saved["parts"])
+                                 "but no other spec, seed or model" % (name, that, mine))
+        for group, each in zip(groups, theirs):
+            group.restore(each)
+
+    def _regrouped(self, saved: List[Dict[str, Any]]) -> Dict[str, Any]:
+        """The state of this rank, from those of another number of ranks."""
+        groups = []
+        for index, first in enumerate(saved[0]["groups"]):
+            mask = _state.owned(first["tensors"], self.rank, self.workers,
+                                describe(first["spec"]).combine == "parameter-server")
+            parts = _state.regroup([each["groups"][index]["parts"] for each in saved], mask)
+            groups.append({**first, "parts": parts})
+        return {**saved[0], "rank": self.rank, "workers": self.workers, "groups": groups}
 
     def close(self) -> None:
         """Leaves the group. The model then holds the weights."""
-        self._attach(self.weights)
-        self.method.close()
-        self._group.close()
+        for group in self._live():
+            group.close()
+        if self._joined is not None:
+            self._joined.close()
 
 
-class Signum(Spec):
+class Spec(Optimizer):
+    """Any method of the library by its spec: Spec(model.parameters(), "def:ratio=64", lr=0.05).
+
+    lr              learning rate
+    weight_decay    decay; default: that of the spec
+    others          as of Optimizer
+
+    A group may have a "spec" of its own."""
+
+    def __init__(self, params: Any, spec: str, *, lr: float, weight_decay: Optional[float] = None,
+                 **others: Any) -> None:
+        super().__init__(params, {"lr": lr, "spec": spec, "weight_decay": weight_decay}, **others)
+
+    def _spec_of(self, group: Dict[str, Any]) -> str:
+        spec, decay = group["spec"], group["weight_decay"]
+        if decay is None:
+            return str(spec)
+        if not any(entry.name == "wd" for entry in entries(spec)):
+            raise ValueError("%s has no weight decay; leave out weight_decay=%r" % (spec, decay))
+        return spec_with(spec, "wd=%r" % float(decay), replace=True)
+
+
+class Signum(Optimizer):
     """Signum with majority vote: the sign of the majority of the workers' momenta (Bernstein et
     al., 2018 and 2019). One bit per element in each direction. momentum=0 is signSGD."""
 
     def __init__(self, params: Any, lr: float = 1e-4, momentum: float = 0.9,
                  weight_decay: float = 0.0, *, tie: str = "coin", zero: str = "coin",
                  **others: Any) -> None:
-        super().__init__(params, "signum:lr=%r,beta=%r,wd=%r,tie=%s,zero=%s"
-                         % (lr, momentum, weight_decay, tie, zero), lr=lr, **others)
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay,
+                                  "tie": tie, "zero": zero}, **others)
+
+    def _spec_of(self, group: Dict[str, Any]) -> str:
+        return "signum:lr=%r,beta=%r,wd=%r,tie=%s,zero=%s" % (
+            float(group["lr"]), group["momentum"], group["weight_decay"], group["tie"],
+            group["zero"])
 
 
-class DEF(Spec):
+class DEF(Optimizer):
     """Detached error feedback over random blocks (Xu and Huang, 2022): `ratio` times fewer bytes.
     The model's parameters are the detached point w = x - lam * e, which differs between ranks;
     evaluate and save inside `with optimizer.eval_weights():`, at the weights x."""
@@ -234,9 +315,13 @@ class DEF(Spec):
     def __init__(self, params: Any, lr: float = 0.05, momentum: float = 0.9, lam: float = 0.3,
                  ratio: float = 64, weight_decay: float = 0.0, *, min: int = 0,
                  **others: Any) -> None:
-        super().__init__(params, "%s:lr=%r,momentum=%r,lambda=%r,ratio=%r,wd=%r,min=%d"
-                         % (self._name, lr, momentum, lam, ratio, weight_decay, min), lr=lr,
-                         **others)
+        super().__init__(params, {"lr": lr, "momentum": momentum, "lam": lam, "ratio": ratio,
+                                  "weight_decay": weight_decay, "min": min}, **others)
+
+    def _spec_of(self, group: Dict[str, Any]) -> str:
+        return "%s:lr=%r,momentum=%r,lambda=%r,ratio=%r,wd=%r,min=%d" % (
+            self._name, float(group["lr"]), group["momentum"], group["lam"], group["ratio"],
+            group["weight_decay"], group["min"])
 
 
 class DEFA(DEF):
@@ -246,7 +331,7 @@ class DEFA(DEF):
     _name = "def-a"
 
 
-class QAdam(Spec):
+class QAdam(Optimizer):
     """Quantized Adam with error feedback (Chen, Shen, Huang, Liu, 2021): workers send steps of
     2 kg + 3 levels to the owners and receive weights of 2^(kx+1) + 1 levels. Every rank owns a
     slice of the weights in full precision; the model holds the quantized ones. kx=0 leaves weights
@@ -257,10 +342,15 @@ class QAdam(Spec):
                  kg: Union[int, str] = 2, kx: int = 8, *, v0: float = 1e-8,
                  bias: Optional[bool] = None, weight_decay: float = 0.0, min: int = 0,
                  **others: Any) -> None:
-        corrects = {None: "", False: ",bias=no", True: ",bias=yes"}[bias]
-        super().__init__(params, "qadam:lr=%r,beta1=%r,beta2=%r,kg=%s,kx=%d,v0=%r,wd=%r,min=%d%s"
-                         % (lr, betas[0], betas[1], kg, kx, v0, weight_decay, min, corrects), lr=lr,
+        super().__init__(params, {"lr": lr, "betas": betas, "kg": kg, "kx": kx, "v0": v0,
+                                  "bias": bias, "weight_decay": weight_decay, "min": min},
                          **others)
 
+    def _spec_of(self, group: Dict[str, Any]) -> str:
+        corrects = {None: "", False: ",bias=no", True: ",bias=yes"}[group["bias"]]
+        return "qadam:lr=%r,beta1=%r,beta2=%r,kg=%s,kx=%d,v0=%r,wd=%r,min=%d%s" % (
+            float(group["lr"]), group["betas"][0], group["betas"][1], group["kg"], group["kx"],
+            group["v0"], group["weight_decay"], group["min"], corrects)
 
-__all__ = ["Spec", "Signum", "DEF", "DEFA", "QAdam"]
+
+__all__ = ["Optimizer", "Spec", "Signum", "DEF", "DEFA", "QAdam"]
