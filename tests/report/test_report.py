@@ -48,6 +48,19 @@ class Report(Case):
             self.assertEqual(run["clock"]["step"][-1], 10000)
             self.assertEqual(run["loss"]["step"][-1], 10000)
 
+    def test_a_sweep_stays_small(self):
+        folders = [make_runs.write_run(self.path(f"seed-{seed}"), (f"{one[0]},lr={lr}", *one[1:]), 4000, 2, seed)
+                   for one in make_runs.METHODS[2:8] for lr in (1, 2, 3) for seed in (1, 2, 3)]
+        html, _ = self.page(*folders)
+        print("54 runs of 2,000 lines: %d bytes" % len(html))
+        self.assertLess(len(html), 2_000_000)
+        runs = data_of(html)["runs"]
+        self.assertEqual(len(runs), 54)
+        self.assertEqual(runs[0]["settings"], runs[53]["settings"])
+        for run in runs:
+            self.assertGreaterEqual(len(run["loss"]["step"]), 100)
+            self.assertEqual(run["loss"]["step"][-1], 4000)
+
     def test_truncated(self):
         folder, = self.runs("dense", steps=300, every=10)
         path = os.path.join(folder, "metrics.jsonl")
@@ -85,7 +98,7 @@ class Report(Case):
         folder, = self.runs("dense", steps=30, every=10)
         about = make_runs.about(MARKUP, 1)
         about["command"] = MARKUP
-        about["tensors"][0]["name"] = MARKUP
+        about["train"] = MARKUP
         with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
             json.dump(about, file)
         html, _ = self.page(folder)
