@@ -17,7 +17,7 @@ const csvCell = (value) => {
   const text = value === null || value === undefined || Number.isNaN(value) ? "" : String(value);
   return /[",\n\r]/.test(text) ? `"${text.replaceAll("\"", "\"\"")}"` : text;
 };
-const csvText = (rows) => rows.map((row) => `${row.map(csvCell).join(",")}\r\n`).join("");
+const csvText = (rows) => rows.map((row) => `${row.map(csvCell).join(",")}\n`).join("");
 
 /* ---- figures */
 

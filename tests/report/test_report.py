@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 """terse report: what goes into the page, and what becomes of files that are not as they should be."""
+import csv
+import io
 import json
 import os
+import re
+import shutil
+import statistics
+import subprocess
 import time
 import unittest
 
@@ -130,7 +136,77 @@ class Report(Case):
         with open(self.path("report.html"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "mine")
 
+    def seeds(self, *methods):
+        """Three seeds of each; all but the name as in a sample."""
+        return [make_runs.write_run(self.path(f"seed-{seed}"), (method, *make_runs.METHODS[1][1:]), 300, 10, seed)
+                for method in methods for seed in (1, 2, 3)]
+
+    def metrics(self, folder, kind):
+        with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
+            return [line for line in map(json.loads, file) if line["kind"] == kind]
+
+    def test_csv(self):
+        folders = self.seeds("topk:keep=0.1,lr=0.5", "topk:keep=0.01,lr=0.5")
+        out, _ = self.terse(*folders, "--csv", "-")
+        rows = list(csv.DictReader(io.StringIO(out)))
+        self.assertEqual(list(rows[0]), ["run", "name", "method", "seed", "step", "seconds", "bytes", "loss", "accuracy"])
+        lines = [line for folder in folders for line in self.metrics(folder, "evaluation")]
+        for key, name in (("step", "step"), ("seconds", "seconds"), ("loss", "loss"), ("accuracy", "accuracy"),
+                          ("bytes", "bytes_sent_total")):
+            self.assertEqual([float(row[key]) for row in rows], [line[name] for line in lines])
+        self.assertEqual({row["method"] for row in rows}, {"topk:keep=0.1,lr=0.5", "topk:keep=0.01,lr=0.5"})
+        self.assertEqual({row["name"] for row in rows}, {"topk keep=0.1", "topk keep=0.01"})
+        self.assertEqual({row["seed"] for row in rows}, {"1", "2", "3"})
+        self.assertFalse(os.path.exists(self.path("report.html")))
+
+    def test_latex(self):
+        odd = "50%_of {it} & #1^2~\\x<y>|\"$"
+        folders = self.seeds("topk:keep=0.1", odd)
+        ends = [self.metrics(folder, "end")[0]["accuracy"] * 100 for folder in folders[:3]]
+        self.terse(*folders, "--latex", self.path("table.tex"))
+        with open(self.path("table.tex"), encoding="utf-8") as file:
+            text = file.read()
+        body = text[text.index("\\midrule\n") + 9:text.index("\\bottomrule")].splitlines()
+        self.assertEqual(len(body), 2)
+        self.assertIn("topk & 3 & $%.2f \\pm %.2f$" % (statistics.mean(ends), statistics.stdev(ends)), body[0])
+        for line in body:  # six cells, and nothing in them that LaTeX takes for markup
+            self.assertEqual(len(re.findall(r"(?<!\\)&", line)), 5)
+            self.assertTrue(line.endswith(r" \\"))
+        self.assertTrue(body[1].startswith(r"50\%\_of \{it\} \& \#1\textasciicircum{}2\textasciitilde{}\textbackslash{}x"
+                                           r"\textless{}y\textgreater{}\textbar{}''\$ & 3 & "))
+        if not shutil.which("pdflatex"):
+            print("skip: there is no pdflatex; the table is not compiled")
+            return
+        with open(self.path("paper.tex"), "w", encoding="utf-8") as file:
+            file.write("\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{table.tex}\\end{document}\n")
+        subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
+                       cwd=self.folder, check=True, timeout=100, stdout=subprocess.DEVNULL)
+
+    def test_tables_and_page_together(self):
+        folders = self.seeds("dense")
+        self.terse(*folders, "--csv", self.path("a.csv"), "--latex", self.path("a.tex"), "-o", self.path("a.html"))
+        for name in ("a.csv", "a.tex", "a.html"):
+            self.assertGreater(os.path.getsize(self.path(name)), 100)
+
+    def test_seeds_share_a_chart(self):
+        out, _ = self.terse(*self.seeds("topk:keep=0.1,lr=0.5", "topk:keep=0.01,lr=0.5"), "--chart", "--width", "80")
+        self.assertEqual([line for line in out.splitlines() if "seeds" in line],
+                         ["topk keep=0.1, 3 seeds", "topk keep=0.01, 3 seeds"])
+
+    def test_a_diverged_seed_leaves_no_mean(self):
+        folders = self.seeds("dense")
+        path = os.path.join(folders[1], "metrics.jsonl")
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()[:-1]
+        lines.append('{"kind":"end","status":"diverged","step":300,"loss":null}')
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        out, _ = self.terse(*folders, "--latex", "-")
+        self.assertIn("dense & 3 & diverged & --", out)
+
     def test_usage(self):
+        self.terse("x", "--csv", "-", "--latex", "-", expect=2)
+        self.terse("x", "--chart", "--csv", "y", expect=2)
         self.terse(expect=2)
         self.terse("x", "--chart", "-o", "y", expect=2)
         self.terse("x", "--ascii", expect=2)
