@@ -11,5 +11,6 @@ docs/pytorch.md is the guide."""
 from . import optim
 from .checkpoint import Loaded, latest_step, load_all, save_all
 from .hook import State, hook
+from .record import Record
 
-__all__ = ["State", "hook", "optim", "Loaded", "latest_step", "load_all", "save_all"]
+__all__ = ["State", "hook", "optim", "Loaded", "Record", "latest_step", "load_all", "save_all"]
