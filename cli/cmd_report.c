@@ -14,6 +14,7 @@
 #include "report/report.h"
 #include "report/run.h"
 #include "report/tables.h"
+#include "report_live.h"
 
 static int run(int argc, char **argv);
 
@@ -22,7 +23,8 @@ const struct command cmd_report = {
     .summary = "one page over any number of training runs",
     .usage = "terse report RUN... [-o FILE]\n"
              "  terse report RUN... [--csv FILE] [--latex FILE]\n"
-             "  terse report RUN... --chart [--ascii] [--width N]",
+             "  terse report RUN... --chart [--ascii] [--width N]\n"
+             "  terse report RUN --live PORT",
     .help =
         "Each RUN is a folder with run.json and metrics.jsonl, as training writes them. The\n"
         "page is one HTML file that needs no network and no server. Runs that differ by their\n"
@@ -50,6 +52,8 @@ struct request {
     const char *csv;
     const char *latex;
     int chart;
+    int live;
+    uint64_t port;
     struct rep_chart_style style;
 };
 
@@ -77,6 +81,8 @@ static int check_options(struct request *request, uint64_t width)
         to_stdout += files[i] && strcmp(files[i], "-") == 0;
     if (to_stdout > 1)
         return msg_usage("report", "only one of --output, --csv and --latex can be -");
+    if (request->live && (request->chart || request->output || request->csv || request->latex))
+        return msg_usage("report", "--live serves a page; the other options write one");
     if (request->chart && (request->output || request->csv || request->latex))
         return msg_usage("report",
                          "--chart prints to the terminal; --output, --csv and --latex write files");
@@ -89,13 +95,10 @@ static int check_options(struct request *request, uint64_t width)
 static int parse_options(int argc, char **argv, struct request *request)
 {
     static const struct option options[] = {
-        {"output", required_argument, NULL, 'o'},
-        {"csv", required_argument, NULL, 's'},
-        {"latex", required_argument, NULL, 'l'},
-        {"chart", no_argument, NULL, 'c'},
-        {"ascii", no_argument, NULL, 'a'},
-        {"width", required_argument, NULL, 'w'},
-        {NULL, 0, NULL, 0},
+        {"output", required_argument, NULL, 'o'}, {"csv", required_argument, NULL, 's'},
+        {"latex", required_argument, NULL, 'l'},  {"live", required_argument, NULL, 'p'},
+        {"chart", no_argument, NULL, 'c'},        {"ascii", no_argument, NULL, 'a'},
+        {"width", required_argument, NULL, 'w'},  {NULL, 0, NULL, 0},
     };
     uint64_t width = 0;
     for (int letter; (letter = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
@@ -103,6 +106,11 @@ static int parse_options(int argc, char **argv, struct request *request)
         case 'o': request->output = optarg; break;
         case 's': request->csv = optarg; break;
         case 'l': request->latex = optarg; break;
+        case 'p':
+            request->live = 1;
+            if (!com_parse_u64(optarg, 0, 65535, &request->port))
+                return msg_usage("report", "--live: '%s' is not a port from 0 to 65535", optarg);
+            break;
         case 'c': request->chart = 1; break;
         case 'a': request->style.ascii = 1; break;
         case 'w':
@@ -115,6 +123,8 @@ static int parse_options(int argc, char **argv, struct request *request)
     const int code = check_options(request, width);
     if (code != CLI_OK)
         return code;
+    if (request->live && argc - optind > 1)
+        return msg_usage("report", "--live shows one run, not %d", argc - optind);
     return optind < argc ? CLI_OK : msg_usage("report", "a run's folder is missing");
 }
 
@@ -280,5 +290,7 @@ static int run(int argc, char **argv)
 {
     struct request request = {0};
     int code = parse_options(argc, argv, &request);
+    if (code == CLI_OK && request.live)
+        return report_live(argv[optind], (uint16_t)request.port);
     return code != CLI_OK ? code : report(&request, argv + optind, (size_t)(argc - optind));
 }
