@@ -80,11 +80,30 @@ static int setting_differs(const struct rep_group *groups, size_t count, const c
     return 0;
 }
 
+static const char *setting_of(const struct rep_run *run, const char *key)
+{
+    for (size_t i = 0; i < run->settings.count; i++)
+        if (strcmp(run->settings.item[i].key, key) == 0)
+            return run->settings.item[i].value;
+    return NULL;
+}
+
+/* The length of a run is its epochs, or its steps if it was not counted in epochs: the other one is
+ * not in its name. */
+static const char *unsaid(const struct rep_group *groups, size_t count, const struct rep_run *run)
+{
+    const char *const epochs = setting_of(run, "epochs");
+    if (!epochs || strcmp(epochs, "0") == 0)
+        return "epochs";
+    return setting_differs(groups, count, "epochs") ? "steps" : "";
+}
+
 /* "topk keep=0.01 workers=8". */
 static char *make_label(const struct rep_group *groups, size_t count, const struct rep_run *run)
 {
     struct com_text label = {0};
     const char *const name = name_of(run);
+    const char *const other = unsaid(groups, count, run);
     terse_method_entry entry;
     com_text_put(&label, name ? name : text_of(run));
     for (uint32_t i = 0; name && terse_method_entry_at(run->method, i, &entry, NULL) == TERSE_OK;
@@ -93,9 +112,7 @@ static char *make_label(const struct rep_group *groups, size_t count, const stru
             com_text_format(&label, " %s=%s", entry.name, entry.value);
     for (size_t i = 0; i < run->settings.count; i++) {
         const struct rep_setting *const setting = &run->settings.item[i];
-        const int follows =
-            strcmp(setting->key, "steps") == 0 && setting_differs(groups, count, "epochs");
-        if (!follows && setting_differs(groups, count, setting->key))
+        if (strcmp(setting->key, other) != 0 && setting_differs(groups, count, setting->key))
             com_text_format(&label, " %s=%s", setting->key, setting->value);
     }
     return label.failed ? NULL : label.bytes;

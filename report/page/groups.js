@@ -141,8 +141,9 @@ function specParts(method) {
 function nameGroups(groups) {
   const parts = groups.map((group) => specParts(group.method));
   const differs = (key) => new Set(groups.map((group) => group.settings[key]).filter((value) => value !== undefined)).size > 1;
-  const settings = [...new Set(groups.flatMap((group) => Object.keys(group.settings)))].filter(differs)
-    .filter((key, i, all) => key !== "steps" || !all.includes("epochs"));
+  const settings = [...new Set(groups.flatMap((group) => Object.keys(group.settings)))].filter(differs);
+  /* The length of a run is its epochs, or its steps if it was not counted in epochs. */
+  const unsaid = (group) => (group.settings.epochs > 0 ? settings.includes("epochs") && "steps" : "epochs");
   const names = [...new Set(parts.map((part) => part.name))];
   const variants = new Map();
   groups.forEach((group, i) => {
@@ -150,7 +151,7 @@ function nameGroups(groups) {
     const peers = parts.filter((part) => part.name === name);
     const words = [...options].filter(([key, value]) => peers.some((peer) => peer.options.get(key) !== value))
       .map(([key, value]) => (value === "" ? key : `${key}=${value}`));
-    const more = settings.filter((key) => group.settings[key] !== undefined).map((key) => `${key}=${group.settings[key]}`);
+    const more = settings.filter((key) => group.settings[key] !== undefined && key !== unsaid(group)).map((key) => `${key}=${group.settings[key]}`);
     group.short = [name, ...words, ...more].join(" ");
     group.name = name;
     const method = names.indexOf(name);

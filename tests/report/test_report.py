@@ -193,6 +193,18 @@ class Report(Case):
         self.assertEqual([line for line in out.splitlines() if "seeds" in line],
                          ["topk keep=0.1, 3 seeds", "topk keep=0.01, 3 seeds"])
 
+    def test_names_have_the_settings_that_differ(self):
+        folders = self.seeds("topk:keep=0.1")
+        for folder, more in zip(folders, ({"epochs": 8, "steps": 300, "shard": "iid"}, {"epochs": 0, "steps": 60, "shard": "iid"},
+                                          {"epochs": 8, "steps": 300, "shard": "range"})):
+            with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
+                about = json.load(file)
+            with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
+                json.dump({**about, **more}, file)
+        out, _ = self.terse(*folders, "--csv", "-")
+        names = [row["name"] for row in csv.DictReader(io.StringIO(out))]
+        self.assertEqual(list(dict.fromkeys(names)), ["topk epochs=8 shard=iid", "topk steps=60 shard=iid", "topk epochs=8 shard=range"])
+
     def test_a_diverged_seed_leaves_no_mean(self):
         folders = self.seeds("dense")
         path = os.path.join(folders[1], "metrics.jsonl")
