@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/launcher.h"
+
 int msg_error(int code, const char *format, ...)
 {
     va_list values;
@@ -71,12 +73,13 @@ int msg_failure(terse_status status, const terse_fault *fault)
     return status == TERSE_OK ? CLI_OK : msg_error(code, "%s", fault->text);
 }
 
+/* mpirun gives its processes a terminal of their own and copies what they print, also to files. */
 static int has_colour(FILE *stream)
 {
     const char *no_color = getenv("NO_COLOR");
     const char *term = getenv("TERM");
     return (!no_color || no_color[0] == '\0') && term && strcmp(term, "dumb") != 0 &&
-           isatty(fileno(stream));
+           com_launched() == 0 && isatty(fileno(stream));
 }
 
 const char *msg_bold(FILE *stream)

@@ -84,6 +84,40 @@ void com_option_set_usual(const struct com_option *option, void *values)
         (void)!com_option_set(option, option->usual, values, NULL);
 }
 
+/* In single quotes where a shell would see more than a word. */
+static void put_quoted(struct com_text *out, const char *words)
+{
+    if (words[0] != '\0' && !strpbrk(words, " \t\n;*?$&|<>()[]{}'\"\\`!#~")) {
+        com_text_put(out, words);
+        return;
+    }
+    com_text_put(out, "'");
+    for (; *words; words++)
+        if (*words == '\'')
+            com_text_put(out, "'\\''");
+        else
+            com_text_add(out, words, 1);
+    com_text_put(out, "'");
+}
+
+void com_option_type(const struct com_option *option, const void *values, struct com_text *out)
+{
+    const struct value value = get(option, values);
+    char words[32];
+    const char *typed = option->kind == COM_OPTION_TEXT ? value.text : words;
+    if (option->kind == COM_OPTION_REAL)
+        (void)snprintf(words, sizeof words, "%.12g", value.real);
+    else
+        (void)snprintf(words, sizeof words, "%llu", (unsigned long long)value.whole);
+    if (com_option_is_zero(option, values) || (option->usual && strcmp(typed, option->usual) == 0))
+        return;
+    com_text_format(out, " --%s", option->name);
+    if (option->kind != COM_OPTION_FLAG) {
+        com_text_put(out, " ");
+        put_quoted(out, typed);
+    }
+}
+
 /* ---- help ---- */
 
 /* The help of a row with {default} and {choices} filled in. */

@@ -45,6 +45,10 @@ void com_option_set_usual(const struct com_option *option, void *values);
 /* "  --batch B   examples per worker ..." and a line end, wrapped. */
 void com_option_help(const struct com_option *option, struct com_text *out);
 
+/* Appends the option as it would be typed, " --batch 64", quoted for a shell; nothing if the value
+ * is 0, NULL or the default. */
+void com_option_type(const struct com_option *option, const void *values, struct com_text *out);
+
 /* Writes the value under its key, if the row has one. */
 void com_option_write(const struct com_option *option, const void *values, com_json *json);
 

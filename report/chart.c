@@ -82,7 +82,8 @@ static void line(const struct frame *frame, const double *from, const double *to
     }
 }
 
-/* Points (step, value); those without a value are skipped. */
+/* Points (step, value); those without a value are skipped. Steps that do not ascend begin the curve
+ * of another run. */
 struct curve {
     const char *title;
     const char *format; /* printf format of one value */
@@ -96,9 +97,10 @@ static void find_ranges(struct frame *frame, const struct curve *curve)
     frame->across = com_axis_empty(0);
     frame->up = com_axis_empty(0);
     com_axis_include(&frame->across, 0);
-    com_axis_include(&frame->across, curve->points[2 * curve->count - 2]);
-    for (size_t i = 0; i < curve->count; i++)
+    for (size_t i = 0; i < curve->count; i++) {
+        com_axis_include(&frame->across, curve->points[2 * i]);
         com_axis_include(&frame->up, curve->points[2 * i + 1]);
+    }
     com_axis_settle(&frame->across);
     com_axis_settle(&frame->up);
 }
@@ -111,6 +113,25 @@ static void show(const struct curve *curve, double value, char *out, size_t cap)
     snprintf(out, cap, curve->format, value * curve->scale);
 }
 #pragma GCC diagnostic pop
+
+/* Does the curve of another run begin at this point? */
+static int begins(const struct curve *curve, size_t index)
+{
+    return index == 0 || curve->points[2 * index] <= curve->points[2 * index - 2];
+}
+
+static double mean_of_last(const struct curve *curve)
+{
+    double sum = 0;
+    double runs = 0;
+    for (size_t i = 1; i <= curve->count; i++) {
+        if (i == curve->count || begins(curve, i)) {
+            sum += curve->points[2 * i - 1];
+            runs++;
+        }
+    }
+    return sum / runs;
+}
 
 static void draw_curve(struct com_grid *grid, int left, int top, unsigned width,
                        const struct curve *curve)
@@ -135,11 +156,11 @@ static void draw_curve(struct com_grid *grid, int left, int top, unsigned width,
     com_grid_words(grid, frame.x, frame.y + PLOT_HEIGHT + 1, "0");
     snprintf(words, sizeof words, "%.0f steps", frame.across.high);
     words_ending_at(&frame, frame.x + (int)frame.width, frame.y + PLOT_HEIGHT + 1, words);
-    show(curve, curve->points[2 * curve->count - 1], words, sizeof words);
+    show(curve, mean_of_last(curve), words, sizeof words);
     words_ending_at(&frame, frame.x + (int)frame.width, top, words);
     for (size_t i = 0; i < curve->count; i++) {
         const double *to = &curve->points[2 * i];
-        line(&frame, i == 0 ? to : to - 2, to);
+        line(&frame, begins(curve, i) ? to : to - 2, to);
     }
 }
 
@@ -175,24 +196,38 @@ static char *draw_run(const struct curve *loss, const struct curve *accuracy, co
     return com_grid_text(&grid);
 }
 
-char *rep_chart_run(const struct rep_run *run, const char *title,
-                    const struct rep_chart_style *style)
+char *rep_chart_runs(const struct rep_run *const *runs, size_t count, const char *title,
+                     const struct rep_chart_style *style)
 {
     struct curve loss = {.title = "loss", .format = "%.4g", .scale = 1};
     struct curve accuracy = {.title = "accuracy", .format = "%.1f %%", .scale = 100};
-    loss.points = calloc(run->step_count + 1, 2 * sizeof *loss.points);
-    accuracy.points = calloc(run->evaluation_count + 1, 2 * sizeof *accuracy.points);
+    size_t steps = 1;
+    size_t evaluations = 1;
+    for (size_t r = 0; r < count; r++) {
+        steps += runs[r]->step_count;
+        evaluations += runs[r]->evaluation_count;
+    }
+    loss.points = calloc(steps, 2 * sizeof *loss.points);
+    accuracy.points = calloc(evaluations, 2 * sizeof *accuracy.points);
     char *text = NULL;
-    if (loss.points && accuracy.points) {
+    for (size_t r = 0; r < count && loss.points && accuracy.points; r++) {
+        const struct rep_run *const run = runs[r];
         for (size_t i = 0; i < run->step_count; i++)
             add_point(&loss, run->steps[i].step, run->steps[i].loss);
         for (size_t i = 0; i < run->evaluation_count; i++)
             add_point(&accuracy, run->evaluations[i].step, run->evaluations[i].accuracy);
-        text = draw_run(&loss, &accuracy, title, style);
     }
+    if (loss.points && accuracy.points)
+        text = draw_run(&loss, &accuracy, title, style);
     free(loss.points);
     free(accuracy.points);
     return text;
+}
+
+char *rep_chart_run(const struct rep_run *run, const char *title,
+                    const struct rep_chart_style *style)
+{
+    return rep_chart_runs(&run, 1, title, style);
 }
 
 /* Puts a label to the right or left of its mark, after a blank; 0 if no place is free. Above or

@@ -12,7 +12,10 @@ struct rep_chart_style {
 };
 
 /* Loss and accuracy against steps, side by side if the terminal is wide enough; `title` above them
- * unless it is NULL. */
+ * unless it is NULL. All runs are in one picture; the number at its right is the mean of their last
+ * values. */
+char *rep_chart_runs(const struct rep_run *const *runs, size_t count, const char *title,
+                     const struct rep_chart_style *style);
 char *rep_chart_run(const struct rep_run *run, const char *title,
                     const struct rep_chart_style *style);
 

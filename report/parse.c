@@ -1,6 +1,7 @@
 #include "parse.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,6 @@ enum {
     NULLABLE = 2,     /* null is NaN: a loss that overflowed */
     NOT_NEGATIVE = 4, /* sizes and times */
     PART = 8,         /* 0..1 */
-    MOST_TENSORS = 1 << 16
 };
 
 struct field {
@@ -72,16 +72,17 @@ static const struct field end_fields[] = {
 };
 
 static const struct field run_fields[] = {
-    RUN(workers), RUN(seed), RUN(batch), RUN(parameters), {NULL, 0, 0},
+    RUN(workers), RUN(seed), RUN(batch), RUN(parameters), RUN(target), {NULL, 0, 0},
 };
 
 static const struct {
     const char *key;
     size_t offset;
 } run_texts[] = {
-    {"terse", offsetof(struct rep_run, version)}, {"command", offsetof(struct rep_run, command)},
-    {"method", offsetof(struct rep_run, method)}, {"model", offsetof(struct rep_run, model)},
-    {"data", offsetof(struct rep_run, data)},     {"kernels", offsetof(struct rep_run, kernels)},
+    {"terse", offsetof(struct rep_run, version)},   {"command", offsetof(struct rep_run, command)},
+    {"train", offsetof(struct rep_run, train)},     {"method", offsetof(struct rep_run, method)},
+    {"model", offsetof(struct rep_run, model)},     {"data", offsetof(struct rep_run, data)},
+    {"kernels", offsetof(struct rep_run, kernels)},
 };
 
 const char *const rep_stage_names[REP_STAGES] = {
@@ -135,36 +136,11 @@ static const char *read_stages(const com_json *object, double *stages)
     return NULL;
 }
 
-static const char *read_tensor_bytes(const com_json *array, struct rep_line *line)
-{
-    if (!array || com_json_is_null(array))
-        return NULL;
-    const size_t count = com_json_count(array);
-    if (!com_json_is_array(array) || count > MOST_TENSORS)
-        return "has tensor_bytes that are not a list, or one that is too long";
-    double *bytes = calloc(count + 1, sizeof *bytes);
-    if (!bytes)
-        return "does not fit into memory";
-    size_t i = 0;
-    for (const com_json *value = com_json_first(array); value; value = com_json_next(value)) {
-        const char *wrong = read_number(value, NOT_NEGATIVE, &bytes[i++]);
-        if (wrong) {
-            free(bytes);
-            return wrong;
-        }
-    }
-    line->tensor_bytes = bytes;
-    line->tensor_count = i;
-    return NULL;
-}
-
 static const char *read_step(const com_json *object, struct rep_line *line)
 {
     line->kind = REP_LINE_STEP;
     const char *wrong = read_fields(object, step_fields, &line->step);
-    if (!wrong)
-        wrong = read_stages(com_json_get(object, "stages"), line->step.stages);
-    return wrong ? wrong : read_tensor_bytes(com_json_get(object, "tensor_bytes"), line);
+    return wrong ? wrong : read_stages(com_json_get(object, "stages"), line->step.stages);
 }
 
 static const char *read_end(const com_json *object, struct rep_line *line)
@@ -216,24 +192,51 @@ const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
     return wrong;
 }
 
-static const char *read_tensors(const com_json *array, struct rep_run *run)
+/* Does the key say what was trained? Runs that agree in all of these are repetitions; a key that is
+ * not known is taken for one. report/page/groups.js has the same list for the live page. */
+static int is_setting(const char *key)
 {
-    const size_t count = com_json_is_array(array) ? com_json_count(array) : 0;
-    if (count == 0 || count > MOST_TENSORS)
-        return count == 0 ? NULL : "too many tensors";
-    run->tensors = calloc(count, sizeof *run->tensors);
-    if (!run->tensors)
+    static const char *const others[] = {
+        "format",    "kind",          "terse",       "command",          "train",
+        "name",      "method",        "seed",        "target",           "evaluate_every",
+        "threads",   "codec_threads", "timeout",     "checkpoint_every", "parameters",
+        "seconds",   "bytes_sent",    "dense_bytes", "capped",           "kernels",
+        "libraries", "spec",          "exchange",    "data_notes",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strcmp(key, others[i]) == 0)
+            return 0;
+    return 1;
+}
+
+/* A text, a number or a flag as text; NULL: it is none of these, or out of memory. */
+static char *value_text(const com_json *object, const com_json *item)
+{
+    const char *text = com_json_text(item);
+    char number[32] = "";
+    double real;
+    int flag;
+    if (com_json_real(item, &real))
+        snprintf(number, sizeof number, "%.12g", real);
+    else if (com_json_get_flag(object, com_json_key(item), &flag))
+        snprintf(number, sizeof number, "%s", flag ? "true" : "false");
+    return text ? strdup(text) : number[0] != '\0' ? strdup(number) : NULL;
+}
+
+static const char *read_settings(const com_json *object, struct rep_settings *settings)
+{
+    settings->item = calloc(com_json_count(object) + 1, sizeof *settings->item);
+    if (!settings->item)
         return "out of memory";
-    for (const com_json *tensor = com_json_first(array); tensor; tensor = com_json_next(tensor)) {
-        struct rep_tensor *to = &run->tensors[run->tensor_count];
-        const char *name = com_json_text(com_json_get(tensor, "name"));
-        to->bytes = NAN;
-        const char *wrong =
-            read_number(com_json_get(tensor, "count"), NULLABLE | NOT_NEGATIVE, &to->count);
-        to->name = wrong ? NULL : strdup(!name ? "?" : name);
-        if (!to->name)
-            return wrong ? "a tensor without a count" : "out of memory";
-        run->tensor_count++;
+    for (const com_json *item = com_json_first(object); item; item = com_json_next(item)) {
+        struct rep_setting *to = &settings->item[settings->count];
+        to->value = is_setting(com_json_key(item)) ? value_text(object, item) : NULL;
+        if (!to->value)
+            continue;
+        to->key = strdup(com_json_key(item));
+        settings->count++;
+        if (!to->key)
+            return "out of memory";
     }
     return NULL;
 }
@@ -253,8 +256,7 @@ static const char *read_about(const com_json *object, struct rep_run *run)
         memcpy((char *)run + run_texts[i].offset, &copy, sizeof copy);
     }
     const char *wrong = read_fields(object, run_fields, run);
-    return wrong ? "a number is missing or out of range"
-                 : read_tensors(com_json_get(object, "tensors"), run);
+    return wrong ? "a number is missing or out of range" : read_settings(object, &run->settings);
 }
 
 const char *rep_parse_about(const char *text, size_t len, struct rep_run *run)

@@ -11,8 +11,6 @@ struct rep_line {
     struct rep_step step;
     struct rep_evaluation evaluation;
     struct rep_end end;
-    double *tensor_bytes; /* NULL if not given; the caller frees it */
-    size_t tensor_count;
 };
 
 /* NULL if the line is valid, else what is wrong with it. */

@@ -1,6 +1,7 @@
-/* The data of the page, as JSON between its two halves: every run as columns of at most MOST_POINTS
- * numbers. `clock` has the costs of a step (bytes, seconds, seconds of work without the network);
- * the other series have only step and value, and page/runs.js looks the rest up in the clock. */
+/* The data of the page, as JSON between its two halves: every run as columns of at most `most`
+ * numbers, fewer the more runs there are. `clock` has the costs of a step (bytes, seconds, seconds
+ * of work without the network); the other series have only step and value, and page/runs.js looks
+ * the rest up in the clock. */
 #include "report.h"
 
 #include <math.h>
@@ -13,7 +14,17 @@
 #include "decimate.h"
 #include "page.h"
 
-enum { MOST_POINTS = 1000 };
+enum {
+    MOST_POINTS = 1000, /* of a series */
+    LEAST_POINTS = 60,
+    ALL_POINTS = 10000, /* of a series over all runs */
+};
+
+static size_t points_for(size_t runs)
+{
+    const size_t each = ALL_POINTS / (runs > 0 ? runs : 1);
+    return each > MOST_POINTS ? MOST_POINTS : each < LEAST_POINTS ? LEAST_POINTS : each;
+}
 
 static void put_key(struct com_text *text, const char *key)
 {
@@ -57,12 +68,14 @@ struct columns {
     double *seconds;
     double *work;
     size_t *keep;
+    size_t most; /* rows to keep */
 };
 
-static int columns_make(struct columns *columns, size_t count)
+static int columns_make(struct columns *columns, size_t count, size_t most)
 {
     double *room = calloc(count + 1, 5 * sizeof *room);
-    columns->keep = calloc(MOST_POINTS, sizeof *columns->keep);
+    columns->keep = calloc(most, sizeof *columns->keep);
+    columns->most = most;
     if (!room || !columns->keep) {
         free(room);
         free(columns->keep);
@@ -109,9 +122,9 @@ static void fill_clock(const struct rep_run *run, struct columns *columns)
     }
 }
 
-static size_t keep_evenly(size_t count, size_t *keep)
+static size_t keep_evenly(size_t count, size_t most, size_t *keep)
 {
-    size_t kept = count < MOST_POINTS ? count : MOST_POINTS;
+    size_t kept = count < most ? count : most;
     for (size_t i = 0; i < kept; i++)
         keep[i] = kept < 2 ? i : i * (count - 1) / (kept - 1);
     return kept;
@@ -119,7 +132,7 @@ static size_t keep_evenly(size_t count, size_t *keep)
 
 static void put_clock(struct com_text *text, const struct rep_run *run, struct columns *columns)
 {
-    size_t kept = keep_evenly(run->step_count, columns->keep);
+    size_t kept = keep_evenly(run->step_count, columns->most, columns->keep);
     com_text_put(text, ",\"clock\":{\"lines\":");
     com_text_json_number(text, (double)run->step_count);
     put_column(text, "step", columns->step, columns->keep, kept);
@@ -129,21 +142,29 @@ static void put_clock(struct com_text *text, const struct rep_run *run, struct c
     com_text_put(text, "}");
 }
 
-/* A series is left out if the run never gave it. */
+/* A series is left out if the run never gave it. Rows without a value are left out too, but not
+ * those of the loss: there they are gaps. */
 static void put_series(struct com_text *text, const char *key, size_t offset,
                        const struct rep_run *run, struct columns *columns)
 {
+    const int has_gaps = offset == offsetof(struct rep_step, loss);
+    size_t count = 0;
     int any = 0;
     for (size_t i = 0; i < run->step_count; i++) {
-        memcpy(&columns->value[i], (const char *)&run->steps[i] + offset, sizeof(double));
-        any = any || !isnan(columns->value[i]);
+        double value;
+        memcpy(&value, (const char *)&run->steps[i] + offset, sizeof value);
+        any = any || !isnan(value);
+        if (!has_gaps && isnan(value))
+            continue;
+        columns->step[count] = run->steps[i].step;
+        columns->value[count++] = value;
     }
     if (!any)
         return;
-    size_t kept = rep_decimate(columns->value, run->step_count, MOST_POINTS, columns->keep);
+    size_t kept = rep_decimate(columns->value, count, columns->most, columns->keep);
     put_key(text, key);
     com_text_put(text, "{\"of\":");
-    com_text_json_number(text, (double)run->step_count);
+    com_text_json_number(text, (double)count);
     put_column(text, "step", columns->step, columns->keep, kept);
     put_column(text, "value", columns->value, columns->keep, kept);
     com_text_put(text, "}");
@@ -170,20 +191,9 @@ static void put_stages(struct com_text *text, const struct rep_run *run)
     com_text_put(text, "}");
 }
 
-static void put_tensors(struct com_text *text, const struct rep_run *run)
-{
-    for (size_t i = 0; i < run->tensor_count; i++) {
-        com_text_put(text, i == 0 ? ",\"tensors\":[{\"name\":" : ",{\"name\":");
-        com_text_json_string(text, run->tensors[i].name);
-        put_number(text, "count", run->tensors[i].count);
-        put_number(text, "bytes", run->tensors[i].bytes);
-        com_text_put(text, "}");
-    }
-    com_text_put(text, run->tensor_count > 0 ? "]" : "");
-}
-
 /* The accuracy decides which evaluations stay; all columns have the same rows. */
-static void put_evaluations(struct com_text *text, const struct rep_run *run, size_t *keep)
+static void put_evaluations(struct com_text *text, const struct rep_run *run,
+                            const struct columns *to)
 {
     static const struct {
         const char *key;
@@ -194,8 +204,6 @@ static void put_evaluations(struct com_text *text, const struct rep_run *run, si
         {"seconds", offsetof(struct rep_evaluation, seconds)},
         {"bytes", offsetof(struct rep_evaluation, bytes_sent_total)},
         {"loss", offsetof(struct rep_evaluation, loss)},
-        {"phi_gradient", offsetof(struct rep_evaluation, phi_gradient)},
-        {"phi_noise", offsetof(struct rep_evaluation, phi_noise)},
     };
     size_t kept = 0;
     double *values = calloc(run->evaluation_count + 1, sizeof *values);
@@ -211,8 +219,8 @@ static void put_evaluations(struct com_text *text, const struct rep_run *run, si
                    sizeof values[i]);
         }
         if (c == 0)
-            kept = rep_decimate(values, run->evaluation_count, MOST_POINTS, keep);
-        put_column(text, columns[c].key, values, keep, kept);
+            kept = rep_decimate(values, run->evaluation_count, to->most, to->keep);
+        put_column(text, columns[c].key, values, to->keep, kept);
     }
     com_text_put(text, "}");
     free(values);
@@ -231,12 +239,25 @@ static void put_end(struct com_text *text, const struct rep_run *run)
     }
 }
 
+static void put_settings(struct com_text *text, const struct rep_settings *settings)
+{
+    com_text_put(text, ",\"settings\":{");
+    for (size_t i = 0; i < settings->count; i++) {
+        com_text_put(text, i == 0 ? "" : ",");
+        com_text_json_string(text, settings->item[i].key);
+        com_text_put(text, ":");
+        com_text_json_string(text, settings->item[i].value);
+    }
+    com_text_put(text, "}");
+}
+
 static void put_about(struct com_text *text, const struct rep_run *run)
 {
     com_text_put(text, "{\"name\":");
     com_text_json_string(text, run->name);
     put_string(text, "terse", run->version);
     put_string(text, "command", run->command);
+    put_string(text, "train", run->train);
     put_string(text, "method", run->method);
     put_string(text, "model", run->model);
     put_string(text, "data", run->data);
@@ -245,6 +266,8 @@ static void put_about(struct com_text *text, const struct rep_run *run)
     put_number(text, "seed", run->seed);
     put_number(text, "batch", run->batch);
     put_number(text, "parameters", run->parameters);
+    put_number(text, "target", run->target);
+    put_settings(text, &run->settings);
     put_number(text, "bytes_per_step", rep_run_bytes_per_step(run));
     put_number(text, "dense_per_step", rep_run_dense_per_step(run));
     com_text_put(text, ",\"notes\":[");
@@ -257,15 +280,14 @@ static void put_about(struct com_text *text, const struct rep_run *run)
     com_text_put(text, "]");
 }
 
-static void put_run(struct com_text *text, const struct rep_run *run)
+static void put_run(struct com_text *text, const struct rep_run *run, size_t most)
 {
     struct columns columns;
-    if (!columns_make(&columns, run->step_count)) {
+    if (!columns_make(&columns, run->step_count, most)) {
         text->failed = 1;
         return;
     }
     put_about(text, run);
-    put_tensors(text, run);
     fill_clock(run, &columns);
     put_clock(text, run, &columns);
     put_series(text, "loss", offsetof(struct rep_step, loss), run, &columns);
@@ -274,7 +296,7 @@ static void put_run(struct com_text *text, const struct rep_run *run)
                &columns);
     put_series(text, "bits", offsetof(struct rep_step, bits), run, &columns);
     put_stages(text, run);
-    put_evaluations(text, run, columns.keep);
+    put_evaluations(text, run, &columns);
     put_end(text, run);
     com_text_put(text, "}");
     columns_free(&columns);
@@ -313,7 +335,7 @@ terse_status rep_page_make(struct rep_run *const *runs, size_t count, const char
     com_text_put(&text, "],\"runs\":[");
     for (size_t i = 0; i < count; i++) {
         com_text_put(&text, i == 0 ? "\n" : ",\n");
-        put_run(&text, runs[i]);
+        put_run(&text, runs[i], points_for(count));
     }
     com_text_put(&text, "]}");
     return finish(&text, html, len);

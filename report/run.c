@@ -57,18 +57,6 @@ static int grow(void **array, size_t count, size_t *cap, size_t size)
     return 1;
 }
 
-static void add_tensor_bytes(struct rep_run *run, const struct rep_line *line, double stride)
-{
-    if (!line->tensor_bytes || line->tensor_count != run->tensor_count)
-        return;
-    double steps = run->tensor_steps + stride;
-    for (size_t i = 0; i < run->tensor_count; i++) {
-        double before = run->tensor_steps > 0 ? run->tensors[i].bytes : 0;
-        run->tensors[i].bytes = before + (line->tensor_bytes[i] - before) * (stride / steps);
-    }
-    run->tensor_steps = steps;
-}
-
 static const char *add_step(struct rep_run *run, const struct rep_line *line)
 {
     const struct rep_step *last = run->step_count > 0 ? &run->steps[run->step_count - 1] : NULL;
@@ -81,7 +69,6 @@ static const char *add_step(struct rep_run *run, const struct rep_line *line)
         return "does not fit into memory";
     run->steps = array;
     run->steps[run->step_count++] = line->step;
-    add_tensor_bytes(run, line, rep_run_stride(run, run->step_count - 1));
     return NULL;
 }
 
@@ -115,7 +102,6 @@ static const char *add_line(struct rep_run *run, const char *text, size_t len)
         run->end = line.end;
         run->has_end = 1;
     }
-    free(line.tensor_bytes);
     return wrong;
 }
 
@@ -151,7 +137,7 @@ terse_status rep_run_parse(const char *name, const char *about, size_t about_len
     struct rep_run *run = calloc(1, sizeof *run);
     if (!run)
         return TERSE_NO_MEMORY;
-    run->workers = run->seed = run->batch = run->parameters = NAN;
+    run->workers = run->seed = run->batch = run->parameters = run->target = NAN;
     run->name = strdup(name);
     if (!run->name) {
         rep_run_free(run);
@@ -170,14 +156,17 @@ void rep_run_free(struct rep_run *run)
 {
     if (!run)
         return;
-    for (size_t i = 0; i < run->tensor_count; i++)
-        free(run->tensors[i].name);
-    free(run->tensors);
+    for (size_t i = 0; i < run->settings.count; i++) {
+        free(run->settings.item[i].key);
+        free(run->settings.item[i].value);
+    }
+    free(run->settings.item);
     free(run->steps);
     free(run->evaluations);
     free(run->name);
     free(run->version);
     free(run->command);
+    free(run->train);
     free(run->method);
     free(run->model);
     free(run->data);

@@ -56,10 +56,15 @@ struct rep_end {
     double seconds;
 };
 
-struct rep_tensor {
-    char *name;
-    double count;
-    double bytes; /* sent per step, mean over the run; NaN if never given */
+/* A key of run.json that says what was trained, and its value as text. */
+struct rep_setting {
+    char *key;
+    char *value;
+};
+
+struct rep_settings {
+    struct rep_setting *item; /* in the order of the file */
+    size_t count;
 };
 
 enum { REP_NOTE_LEN = 200 };
@@ -68,6 +73,7 @@ struct rep_run {
     char *name; /* name of its folder */
     char *version;
     char *command;
+    char *train; /* the command that repeats this run alone */
     char *method;
     char *model;
     char *data;
@@ -76,9 +82,8 @@ struct rep_run {
     double seed;
     double batch;
     double parameters;
-
-    struct rep_tensor *tensors;
-    size_t tensor_count;
+    double target;                /* accuracy at which it was to stop; 0: none */
+    struct rep_settings settings; /* without method and seed */
 
     struct rep_step *steps;
     size_t step_count;
@@ -93,7 +98,6 @@ struct rep_run {
 
     size_t step_cap;
     size_t evaluation_cap;
-    double tensor_steps; /* steps that tensors[].bytes are the mean of */
 };
 
 /* Reads a folder. Truncated or damaged files are read up to the last valid line, with a note.

@@ -57,6 +57,7 @@ const KINDS = {
   bytes: { text: bytesText, units: BYTE_UNITS.map((name, i) => [1000 ** i, name]), from: 1.5 },
   seconds: { text: secondsText, units: [[1e-6, "µs"], [1e-3, "ms"], [1, "s"], [60, "min"], [3600, "h"]], from: 2 },
   percent: { text: percentText, units: [[0.01, "%"]], from: 0 },
+  times: { text: timesText, units: [[1, ""]], from: 0 },
   number: { text: lossText, units: [[1, ""]], from: 0 },
 };
 

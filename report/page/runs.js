@@ -5,14 +5,12 @@ const STAGES = ["compute", "direction", "encode", "wire", "group", "combine", "d
 const SERIES = ["loss", "residual_norm", "compression_error", "bits"];
 const EVALUATIONS = ["step", "seconds", "bytes", "loss", "accuracy"];
 const MOST_LIVE_POINTS = 4000;
-const DASHES = ["", "7 3", "2.5 2.5", "10 3 2 3", "14 4", "5 5", "9 3 2 3 2 3", "1.5 4"];
-const COLOURS = 8;
 
 class Run {
   constructor(about, index) {
     this.about = about;
     this.index = index;
-    this.shown = true;
+    this.settings = settingsOf(about);
     this.clock = about.clock || { step: [], bytes: [], seconds: [], work: [] };
     this.series = {};
     for (const key of SERIES) this.series[key] = about[key] || null;
@@ -20,11 +18,12 @@ class Run {
     this.stages = about.stages || null;
     this.end = about.end || null;
     this.notes = about.notes || [];
-    this.tensors = about.tensors || [];
-    this.tensorSteps = 0;
   }
 
-  get name() { return this.about.method || this.about.name || "run"; }
+  get diverged() { return this.end !== null && this.end.status === "diverged"; }
+  /* It was not cut short: its last values are its result. */
+  get complete() { return this.end !== null && this.end.status !== "stopped"; }
+  get seedText() { return isNumber(this.about.seed) ? `seed ${this.about.seed}` : this.about.name || `run ${this.index + 1}`; }
 
   /* Bytes, seconds and seconds of work until `step`; between two lines they grow evenly. */
   at(step) {
@@ -81,8 +80,12 @@ class Run {
   }
 
   get lastStep() { return this.end && isNumber(this.end.step) ? this.end.step : this.last(this.clock.step); }
-  get accuracy() { return this.end && isNumber(this.end.accuracy) ? this.end.accuracy : this.last(this.evaluations.accuracy); }
+  get accuracy() {
+    if (this.diverged) return NaN;
+    return this.end && isNumber(this.end.accuracy) ? this.end.accuracy : this.last(this.evaluations.accuracy);
+  }
   get loss() {
+    if (this.diverged) return NaN;
     const measured = this.last(this.evaluations.loss);
     if (this.end && isNumber(this.end.loss)) return this.end.loss;
     return isNumber(measured) ? measured : this.series.loss ? this.last(this.series.loss.value) : NaN;
@@ -152,14 +155,6 @@ class Run {
       for (const name of STAGES) this.stages[name] = mix(this.stages[name], line.stages[name]);
     }
     this.meanSteps = steps;
-    if (line.tensor_bytes && line.tensor_bytes.length === this.tensors.length) {
-      this.tensorSteps += stride;
-      line.tensor_bytes.forEach((bytes, i) => {
-        const tensor = this.tensors[i];
-        const mean = tensor.bytes || 0;
-        tensor.bytes = mean + (bytes - mean) * (stride / this.tensorSteps);
-      });
-    }
   }
 
   pushEvaluation(line) {
@@ -182,38 +177,6 @@ function thinColumns(columns, key) {
   keep.push(inner);
   for (const name of Object.keys(columns)) {
     if (Array.isArray(columns[name])) columns[name] = keep.map((row) => columns[name][row]);
-  }
-}
-
-/* A method has a colour, its runs have different dashes; so have methods that share a colour. */
-function styleRuns(runs) {
-  const methods = [...new Set(runs.map((run) => run.name))];
-  const seen = new Map();
-  for (const run of runs) {
-    const method = methods.indexOf(run.name);
-    run.sibling = seen.get(run.name) || 0;
-    seen.set(run.name, run.sibling + 1);
-    run.colour = `var(--c${method % COLOURS})`;
-    run.dash = DASHES[(method + 3 * Math.floor(method / COLOURS) + run.sibling) % DASHES.length];
-  }
-}
-
-/* Unique names of the runs: the method, with the seed or the folder where methods repeat. */
-function nameRuns(runs) {
-  styleRuns(runs);
-  const ways = [
-    (run) => run.name,
-    (run) => `${run.name}, seed ${run.about.seed}`,
-    (run) => `${run.name} (${run.about.name || run.index + 1})`,
-  ];
-  const times = ways.map((way) => {
-    const counts = new Map();
-    for (const run of runs) counts.set(way(run), (counts.get(way(run)) || 0) + 1);
-    return counts;
-  });
-  for (const run of runs) {
-    const found = ways.findIndex((way, i) => times[i].get(way(run)) === 1);
-    run.label = found >= 0 ? ways[found](run) : `${ways[2](run)} #${run.index + 1}`;
   }
 }
 

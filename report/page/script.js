@@ -5,12 +5,14 @@ const find = (id) => document.getElementById(id);
 
 const state = {
   runs: [],
+  groups: [], /* of runs that differ by seed */
+  live: DATA.mode === "live",
   axis: "step",
   link: 1e9, /* bit/s */
   logX: false,
   smooth: true,
-  target: NaN,
-  targetChosen: false,
+  target: NaN, /* typed by the reader; NaN: not */
+  targetNow,
 };
 
 const AXES = {
@@ -28,103 +30,97 @@ const overSteps = (key) => (run, now) => run.stepPoints(key, now.axis, now.link)
 const overEvaluations = (key) => (run, now) => run.evaluationPoints(key, now.axis, now.link);
 
 const SPECS = [
-  { id: "accuracy", title: "Accuracy", what: "accuracy", kind: "percent", points: overEvaluations("accuracy"), marks: true },
-  { id: "loss", title: "Training loss", what: "loss", kind: "number", points: overSteps("loss"), noisy: true },
+  { id: "accuracy", title: "Accuracy", what: "accuracy", kind: "percent", axis: "accuracy", points: overEvaluations("accuracy"), marks: true },
+  { id: "loss", title: "Training loss", what: "loss", kind: "number", axis: "training loss", points: overSteps("loss"), noisy: true },
   {
-    id: "tradeoff", title: "Accuracy against bytes", what: "accuracy", kind: "percent", marks: true, labels: true, least: 2,
+    id: "tradeoff", title: "Accuracy against bytes", what: "accuracy", kind: "percent", axis: "accuracy",
+    marks: true, labels: true, least: 2,
     x: () => ({ kind: "bytes", title: "bytes per worker per step", log: true }),
     points: (run) => (isNumber(run.accuracy) && run.about.bytes_per_step > 0
       ? [{ x: run.about.bytes_per_step, y: run.accuracy, step: run.lastStep }] : []),
   },
-  { id: "test-loss", title: "Evaluation loss", what: "loss", kind: "number", points: overEvaluations("loss"), marks: true },
-  { id: "residual", title: "Norm of the residual", what: "norm", kind: "number", points: overSteps("residual_norm"), noisy: true },
-  { id: "error", title: "Compression error", what: "error", kind: "number", points: overSteps("compression_error"), noisy: true },
-  { id: "bits", title: "Bits per element", what: "bits", kind: "number", points: overSteps("bits"), noisy: true },
+  { id: "test-loss", title: "Evaluation loss", what: "loss", kind: "number", axis: "evaluation loss", points: overEvaluations("loss"), marks: true },
+  { id: "residual", title: "Norm of the residual", what: "norm", kind: "number", axis: "norm of the residual", points: overSteps("residual_norm"), noisy: true },
+  { id: "error", title: "Compression error", what: "error", kind: "number", axis: "compression error", points: overSteps("compression_error"), noisy: true },
+  { id: "bits", title: "Bits per element", what: "bits", kind: "number", axis: "bits per element", points: overSteps("bits"), noisy: true },
 ];
 
 const plots = SPECS.map((spec) => new Plot({ x: axisNow, ...spec }, state));
 const stages = new Stages(state);
-const tensors = new Tensors(state);
+const summary = new Summary(state, () => {
+  showSeeds();
+  summary.draw();
+  drawCurves();
+});
 find("plots").append(...plots.map((plot) => plot.card));
-find("bars").append(stages.card, tensors.card);
+find("bars").append(stages.card);
 
-/* ---- runs: legend, summary, commands */
+/* ---- groups: legend, target, commands */
 
-function swatch(run) {
+function swatch(group) {
   const svg = shape("svg", { class: "swatch", width: 30, height: 10, "aria-hidden": "true" });
-  svg.append(shape("line", { x1: 1, x2: 29, y1: 5, y2: 5, style: `stroke:${run.colour}`, "stroke-width": 2.4, "stroke-dasharray": run.dash }));
+  svg.append(shape("line", { x1: 1, x2: 29, y1: 5, y2: 5, style: `stroke:${group.colour}`, "stroke-width": 2.4, "stroke-dasharray": group.dash }));
   return svg;
 }
 
-function toggle(run) {
-  run.shown = !run.shown;
-  drawAll();
+function show(groups) {
+  for (const group of state.groups) group.shown = groups.includes(group);
+  for (const button of find("legend").children) button.setAttribute("aria-pressed", state.groups[button.dataset.group].shown);
+  summary.draw();
+  drawCurves();
+}
+
+function toggle(group) {
+  show(state.groups.filter((other) => other.shown !== (other === group)));
+}
+
+/* Only this group; if it is alone already, all of them. */
+function solo(group) {
+  const alone = state.groups.every((other) => other.shown === (other === group));
+  show(alone ? state.groups : [group]);
 }
 
 function drawLegend() {
-  const had = document.activeElement && document.activeElement.dataset ? document.activeElement.dataset.run : undefined;
-  find("legend").replaceChildren(...state.runs.map((run) => {
-    const button = element("button", { type: "button", "aria-pressed": run.shown, "data-run": run.index, title: run.label },
-      swatch(run), element("span", {}, run.label));
-    button.addEventListener("click", () => toggle(run));
+  const had = document.activeElement && document.activeElement.closest("#legend") ? document.activeElement.dataset.group : undefined;
+  find("legend").replaceChildren(...state.groups.map((group) => {
+    const button = element("button", {
+      type: "button", "aria-pressed": group.shown, "data-group": group.index,
+      title: `${group.title}\n\nclick: hide or show; double click, or the key o: only this one`,
+    }, swatch(group), element("span", {}, group.label));
+    button.addEventListener("click", () => toggle(group));
+    button.addEventListener("dblclick", () => solo(group));
+    button.addEventListener("keydown", (event) => event.key === "o" && solo(group));
     return button;
   }));
-  const again = had !== undefined && find("legend").querySelector(`button[data-run="${had}"]`);
+  const again = had !== undefined && find("legend").querySelector(`button[data-group="${had}"]`);
   if (again) again.focus();
 }
 
+/* The target of `--target`, if all runs were started with the same one. */
+function askedTarget() {
+  const asked = state.runs.map(({ about }) => {
+    const typed = /--target[ =]([0-9.]+)/.exec(about.command || "");
+    return about.target > 0 ? about.target : typed ? Number(typed[1]) : NaN;
+  });
+  return asked.length > 0 && asked.every((target) => target === asked[0]) ? asked[0] : NaN;
+}
+
+/* What the reader typed, else what was asked for, else the highest accuracy that all runs reached. */
 function targetNow() {
-  if (state.targetChosen) return state.target;
-  const reached = state.runs.filter((run) => run.shown && isNumber(run.bestAccuracy)).map((run) => run.bestAccuracy);
-  if (reached.length === 0) return NaN;
-  const target = Math.floor(Math.min(...reached) * 1000) / 1000;
-  if (document.activeElement !== find("target")) find("target").value = (target * 100).toFixed(1);
+  if (isNumber(state.target)) return state.target;
+  const reached = state.groups.filter((group) => group.shown).flatMap((group) => group.counted)
+    .map((run) => run.bestAccuracy).filter(isNumber);
+  const asked = askedTarget();
+  if (reached.length === 0 && !isNumber(asked)) return NaN;
+  const target = isNumber(asked) ? asked : Math.floor(Math.min(...reached) * 1000) / 1000;
+  if (document.activeElement !== find("target")) find("target").value = Number((target * 100).toFixed(3));
   return target;
 }
 
-/* Each column: heading, value, text, and which extreme is best. */
-function columns(target) {
-  const reach = (key) => (run) => {
-    const found = run.reach(target);
-    return found ? found[key] : NaN;
-  };
-  const goal = isNumber(target) ? `${short(target * 100)} %` : "target";
-  return [
-    ["accuracy", (run) => run.accuracy, percentText, Math.max],
-    ["loss", (run) => run.loss, lossText, Math.min],
-    ["bytes per step", (run) => run.about.bytes_per_step, bytesText, Math.min],
-    ["compression ratio", (run) => run.ratio, timesText, Math.max],
-    ["time", (run) => run.seconds, secondsText, Math.min],
-    [`time at ${speedText(state.link)}`, (run) => run.linkSeconds(state.link), secondsText, Math.min],
-    [`time to ${goal}`, reach("seconds"), secondsText, Math.min],
-    [`bytes to ${goal}`, reach("bytes"), bytesText, Math.min],
-  ];
-}
-
-function stateOf(run) {
-  if (run.end) return run.end.status === "finished" ? "" : run.end.status;
-  return DATA.mode === "live" ? `at step ${countText(run.lastStep)}` : "no end recorded";
-}
-
-function drawSummary() {
-  const all = columns(targetNow());
-  const shown = state.runs.filter((run) => run.shown);
-  const best = all.map(([, value, , better]) => {
-    const values = shown.map(value).filter(isNumber);
-    return values.length > 1 && Math.min(...values) !== Math.max(...values) ? better(...values) : NaN;
-  });
-  const rows = state.runs.map((run) => {
-    const note = stateOf(run);
-    const name = element("th", { scope: "row", title: run.label }, swatch(run), ` ${run.label}`);
-    if (note) name.append(element("span", { class: "state" }, note));
-    const cells = all.map(([, value, text], i) => {
-      const number = value(run);
-      return element("td", run.shown && number === best[i] ? { class: "best" } : {}, text(number));
-    });
-    return element("tr", run.shown ? {} : { class: "off" }, name, ...cells);
-  });
-  find("summary").replaceChildren(element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "method"),
-    ...all.map(([heading]) => element("th", { scope: "col" }, heading)))), element("tbody", {}, ...rows));
+function showSeeds() {
+  const several = state.groups.filter((group) => group.runs.length > 1);
+  find("seeds-label").hidden = find("band-note").hidden = several.length === 0;
+  find("seeds").checked = several.length > 0 && several.every((group) => group.open);
 }
 
 async function copy(text, button) {
@@ -147,28 +143,43 @@ function describe(run) {
   const { about } = run;
   const facts = [[about.model, about.data && `on ${about.data}`].filter(Boolean).join(" "), isNumber(about.parameters) && `${countText(about.parameters)} parameters`,
     isNumber(about.workers) && plural(about.workers, "worker"), isNumber(about.batch) && `batch ${about.batch}`,
-    isNumber(about.seed) && `seed ${about.seed}`, about.kernels, about.terse && `terse ${about.terse}`];
+    about.kernels, about.terse && `terse ${about.terse}`];
   return facts.filter(Boolean).join(", ");
 }
 
+/* A command to copy. */
+function commandLine(command, whose) {
+  const button = element("button", { type: "button", class: "quiet", "aria-label": `Copy the command of ${whose}` }, "copy");
+  button.addEventListener("click", () => copy(command, button));
+  return element("div", { class: "line" }, element("pre", {}, command), button);
+}
+
+/* What one command started is listed once; below it each run alone. */
+function commandsOf(group) {
+  const block = element("div", { class: "command" },
+    element("div", { class: "who" }, swatch(group), group.label), element("p", { class: "muted" }, group.method, element("br"), describe(group.first)));
+  const lines = group.runs.map((run) => [run.about.train || run.about.command, `${group.label}, ${run.seedText}`])
+    .filter(([command]) => command && !sharedCommands().includes(command)).map(([command, whose]) => commandLine(command, whose));
+  block.append(...lines.slice(0, 1));
+  if (lines.length > 1) block.append(element("details", {}, element("summary", {}, `${plural(lines.length - 1, "other seed")}`), ...lines.slice(1)));
+  return block;
+}
+
+/* Commands that started several runs. */
+function sharedCommands() {
+  const times = new Map();
+  for (const { about } of state.runs) times.set(about.command, (times.get(about.command) || 0) + 1);
+  return [...times].filter(([command, count]) => command && count > 1).map(([command]) => command);
+}
+
 function drawCommands() {
-  find("commands").replaceChildren(...state.runs.map((run) => {
-    const who = element("div", { class: "who" }, swatch(run), run.label);
-    const head = element("div", { class: "command-head" }, who);
-    const block = element("div", { class: "command" }, head);
-    if (run.about.command) {
-      const button = element("button", { type: "button", class: "quiet", "aria-label": `Copy the command of ${run.label}` }, "copy");
-      button.addEventListener("click", () => copy(run.about.command, button));
-      head.append(button);
-      block.append(element("pre", {}, run.about.command));
-    }
-    block.append(element("p", { class: "muted" }, describe(run)));
-    return block;
-  }));
+  const shared = sharedCommands().map((command) => element("div", { class: "command shared" },
+    element("div", { class: "who" }, plural(state.runs.filter(({ about }) => about.command === command).length, "run")), commandLine(command, "all")));
+  find("commands").replaceChildren(...shared, ...state.groups.map(commandsOf));
 }
 
 function drawNotes() {
-  const lines = [...(DATA.notes || []), ...state.runs.flatMap((run) => run.notes.map((note) => `${run.label}: ${note}`))];
+  const lines = [...(DATA.notes || []), ...state.runs.flatMap((run) => run.notes.map((note) => `${run.about.method || run.about.name || "run"}, ${run.seedText}: ${note}`))];
   find("notes").hidden = lines.length === 0;
   find("notes").replaceChildren(...lines.map((line) => element("p", {}, line)));
 }
@@ -177,6 +188,7 @@ function drawHead() {
   const [first] = state.runs;
   const same = (key) => first && first.about[key] && state.runs.every((run) => run.about[key] === first.about[key]);
   const parts = [plural(state.runs.length, "run")];
+  if (state.groups.length < state.runs.length) parts[0] = `${parts[0]} of ${plural(state.groups.length, "group")}`;
   if (same("model")) parts.push(same("data") ? `${first.about.model} on ${first.about.data}` : first.about.model);
   if (same("workers")) parts.push(plural(first.about.workers, "worker"));
   find("subtitle").textContent = first ? parts.join(" · ") : "waiting for the first run";
@@ -194,15 +206,15 @@ function drawCurves() {
     plot.wide = alone;
   });
   stages.draw();
-  tensors.draw();
 }
 
 function drawAll() {
-  nameRuns(state.runs);
+  state.groups = groupRuns(state.runs, state.groups);
   drawHead();
   drawNotes();
   drawLegend();
-  drawSummary();
+  showSeeds();
+  summary.draw();
   drawCommands();
   drawCurves();
 }
@@ -225,7 +237,7 @@ find("link").addEventListener("input", () => {
   showLink();
   state.axis = "link"; /* Moving the slider selects the axis that it affects. */
   find("axis").querySelector("input[value=link]").checked = true;
-  drawSummary();
+  summary.draw();
   drawCurves();
 });
 find("log-x").addEventListener("change", (event) => {
@@ -236,10 +248,14 @@ find("smooth").addEventListener("change", (event) => {
   state.smooth = event.target.checked;
   drawCurves();
 });
+find("seeds").addEventListener("change", (event) => {
+  for (const group of state.groups) group.open = event.target.checked;
+  summary.draw();
+  drawCurves();
+});
 find("target").addEventListener("input", (event) => {
-  state.targetChosen = event.target.value !== "";
-  state.target = Number(event.target.value) / 100;
-  drawSummary();
+  state.target = event.target.value === "" ? NaN : Number(event.target.value) / 100;
+  summary.draw();
 });
 
 const THEMES = { auto: "as the system", light: "light", dark: "dark" };
@@ -298,13 +314,13 @@ function receive(line) {
 
 /* Redraws, and selects again the point that the reader had selected. */
 function drawLive() {
-  const kept = plots.map((plot) => plot.focused && { run: plot.focused.series.run, index: plot.focused.index });
-  if (find("legend").children.length !== state.runs.length) drawAll();
-  drawSummary();
+  const kept = plots.map(({ pointer }) => pointer.focused);
+  if (state.groups.reduce((sum, group) => sum + group.runs.length, 0) !== state.runs.length) drawAll();
+  summary.draw();
   drawCurves();
   plots.forEach((plot, i) => {
-    const series = kept[i] && plot.series.find(({ run }) => run === kept[i].run);
-    if (series && series.points[kept[i].index]) plot.choose({ series, index: kept[i].index });
+    const line = kept[i] && plot.lines.find(({ label }) => label === kept[i].line.label);
+    if (line && line.points[kept[i].index]) plot.pointer.choose({ line, index: kept[i].index });
   });
 }
 

@@ -1,9 +1,11 @@
 """Files appear complete or not at all, and a failure loses nothing."""
 import os
+import pty
 import stat
+import subprocess
 import unittest
 
-from support import Case, MACHINE, normals, npy, OK, REFUSED
+from support import Case, MACHINE, normals, npy, OK, REFUSED, TERSE
 
 
 class Output(Case):
@@ -16,6 +18,20 @@ class Output(Case):
 
     def names(self, folder=""):
         return sorted(os.listdir(os.path.join(self.folder, folder)))
+
+    def test_colour_is_for_terminals_of_people(self):
+        """A launcher gives its processes a terminal and copies what they print, also to files."""
+        try:
+            master, slave = pty.openpty()
+        except OSError as reason:
+            self.skipTest("no terminal can be made here: %s" % reason)
+        self.addCleanup(os.close, master)
+        self.addCleanup(os.close, slave)
+        clean = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        for more, coloured in (({}, True), ({"OMPI_COMM_WORLD_SIZE": "2"}, False)):
+            subprocess.run([TERSE, "codecs"], env={**clean, "TERM": "xterm", **more}, stdout=slave,
+                           check=True, timeout=60)
+            self.assertEqual(b"\033[1m" in os.read(master, 1 << 16), coloured)
 
     def test_no_input(self):
         text = self.error("encode", self.path("absent.npy"), "-o", "x", "-c", "sign")

@@ -139,6 +139,23 @@ static void help_is_filled_in_and_wrapped(void **state)
     com_text_free(&text);
 }
 
+static void options_are_typed_as_a_shell_reads_them(void **state)
+{
+    const struct values values = {"it's *", 1, 9, 1 << 20, 0.05};
+    const struct values usual = {"red", 0, 32, 0, 0};
+    struct com_text text = {0};
+    (void)state;
+    for (int i = 0; i < ROWS; i++)
+        com_option_type(&rows[i], &values, &text);
+    assert_string_equal(text.bytes,
+                        " --name 'it'\\''s *' --loud --batch 9 --steps 1048576 --rate 0.05");
+    const size_t len = text.len;
+    for (int i = 0; i < ROWS; i++)
+        com_option_type(&rows[i], &usual, &text);
+    assert_true(text.len == len);
+    com_text_free(&text);
+}
+
 static void written_values_are_read_again(void **state)
 {
     const struct values old = {"a \"b\"", 1, 9, 1 << 20, 0.5};
@@ -187,6 +204,7 @@ int main(void)
         cmocka_unit_test(numbers_out_of_range_are_not_read),
         cmocka_unit_test(defaults_are_what_could_be_typed),
         cmocka_unit_test(help_is_filled_in_and_wrapped),
+        cmocka_unit_test(options_are_typed_as_a_shell_reads_them),
         cmocka_unit_test(written_values_are_read_again),
         cmocka_unit_test(differences_are_described),
     };

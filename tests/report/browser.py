@@ -102,19 +102,34 @@ class Browser:
             "cmd": "Emulation.setEmulatedMedia",
             "params": {"features": [{"name": "prefers-color-scheme", "value": scheme}]}})
 
-    def pointer(self, x, y, click=False):
-        """Moves the real pointer to a place in the window."""
+    def pointer(self, x, y, clicks=0):
+        """Moves the real pointer to a place in the window, and clicks there."""
         moves = [{"type": "pointerMove", "x": round(x), "y": round(y), "duration": 0}]
-        if click:
-            moves += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
+        moves += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}] * clicks
         self.call("POST", self.session + "/actions", {"actions": [
             {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
              "actions": moves}]})
 
-    def click(self, selector):
+    def drag(self, start, end):
+        """Presses at one place, moves to another and releases."""
+        moves = [{"type": "pointerMove", "x": round(start[0]), "y": round(start[1]), "duration": 0},
+                 {"type": "pointerDown", "button": 0},
+                 {"type": "pointerMove", "x": round(end[0]), "y": round(end[1]), "duration": 60},
+                 {"type": "pointerUp", "button": 0}]
+        self.call("POST", self.session + "/actions", {"actions": [
+            {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+             "actions": moves}]})
+
+    def save_to(self, folder):
+        """Where downloads go."""
+        self.call("POST", self.session + "/goog/cdp/execute", {
+            "cmd": "Browser.setDownloadBehavior",
+            "params": {"behavior": "allow", "downloadPath": folder}})
+
+    def click(self, selector, times=1):
         self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", selector)
         box = self.box(selector)
-        self.pointer(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, click=True)
+        self.pointer(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, times)
 
     def box(self, selector):
         return self.run("return document.querySelector(arguments[0]).getBoundingClientRect().toJSON()",

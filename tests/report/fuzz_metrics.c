@@ -19,8 +19,8 @@ static void check(const struct rep_run *run)
             (i > 0 && step->step <= step[-1].step) || !(rep_run_stride(run, i) > 0))
             abort();
     }
-    for (size_t i = 0; i < run->tensor_count; i++)
-        if (!run->tensors[i].name)
+    for (size_t i = 0; i < run->settings.count; i++)
+        if (!run->settings.item[i].key || !run->settings.item[i].value)
             abort();
 }
 

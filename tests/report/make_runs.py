@@ -25,10 +25,9 @@ METHODS = [
 
 
 def about(method, seed):
+    command = f"terse train --data fashion --model cnn --method '{method}' --workers 4 --seed {seed}"
     return {
-        "format": 1, "terse": "made up",
-        "command": f"terse train --data fashion --model cnn --method '{method}' --workers 4 "
-                   f"--seed {seed}",
+        "format": 1, "terse": "made up", "command": command, "train": command,
         "method": method, "model": "cnn", "data": "fashion", "workers": 4, "seed": seed,
         "batch": 32, "parameters": PARAMETERS, "kernels": "avx512",
         "tensors": [{"name": name, "count": count} for name, count in TENSORS],
@@ -61,8 +60,6 @@ def step_line(source, step, every, steps, row, seconds):
         "loss": round(0.24 + 2.06 * math.exp(-pace(row) * part) + source.gauss(0, 0.05), 5), "lr": 0.05,
         "bytes_sent": round(sent * (bits / 4 if has_bits else 1)), "dense_bytes": PARAMETERS * 6,
         "stages": {name: round(time, 7) for name, time in times.items()},
-        "tensor_bytes": [round(4 * count * 1.5 / (smaller if count >= 1024 else 1))
-                         for _, count in TENSORS],
     }
     if has_residual:
         line["residual_norm"] = round(row[1] ** 0.3 * (1 - math.exp(-6 * part)) + source.gauss(0, 0.04), 5)
@@ -77,7 +74,7 @@ def evaluation_line(source, step, steps, row, seconds, total):
     return {
         "kind": "evaluation", "step": step, "epoch": int(part * 10), "seconds": round(seconds, 5),
         "loss": round(0.26 + 2.0 * math.exp(-pace(row) * part) + source.gauss(0, 0.004), 5),
-        "accuracy": round(row[2] - (row[2] - 0.1) * math.exp(-pace(row) * part), 5),
+        "accuracy": round(row[2] - (row[2] - 0.1) * math.exp(-pace(row) * part) + source.gauss(0, 0.002), 5),
         "bytes_sent_total": round(total),
     }
 

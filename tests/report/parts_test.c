@@ -19,10 +19,10 @@
 
 #define STEP(number, seconds, loss)                                                 \
     "{\"kind\":\"step\",\"step\":" number ",\"seconds\":" seconds ",\"loss\":" loss \
-    ",\"bytes_sent\":100,\"dense_bytes\":400,\"tensor_bytes\":[60,40]}\n"
-#define ABOUT                                                                                    \
-    "{\"format\":1,\"method\":\"def\",\"workers\":4,\"tensors\":[{\"name\":\"a\",\"count\":60}," \
-    "{\"name\":\"b\",\"count\":40}]}"
+    ",\"bytes_sent\":100,\"dense_bytes\":400}\n"
+#define ABOUT                                                                                     \
+    "{\"format\":1,\"method\":\"def\",\"workers\":4,\"augment\":false,\"seed\":7,\"target\":0.9," \
+    "\"train\":\"terse train\",\"tensors\":[{\"name\":\"a\",\"count\":60}]}"
 
 static struct rep_run *parse(const char *about, const char *metrics)
 {
@@ -51,7 +51,12 @@ static void a_run_is_read(void **state)
     assert_true(!!isnan(run->steps[1].loss));
     assert_true(!!isnan(run->steps[0].residual_norm));
     assert_true(rep_run_bytes_per_step(run) == 100);
-    assert_true(run->tensors[1].bytes == 40);
+    assert_true(run->target == 0.9);
+    assert_string_equal(run->train, "terse train");
+    assert_int_equal(run->settings.count, 2); /* not the seed, not lists */
+    assert_string_equal(run->settings.item[0].key, "workers");
+    assert_string_equal(run->settings.item[0].value, "4");
+    assert_string_equal(run->settings.item[1].value, "false");
     assert_int_equal(run->evaluation_count, 1);
     assert_true(run->evaluations[0].accuracy == 0.8);
     assert_true(run->has_end);

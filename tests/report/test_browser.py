@@ -3,117 +3,36 @@
 import json
 import os
 import sys
-import tempfile
 import time
 import unittest
 
 import make_runs
-from browser import Browser, why_absent
-from support import MARKUP, Case, LiveServer, row
+from browser import why_absent
+from pages import OVERLAPS, Page, ReportPage, choose_axis
+from support import MARKUP, LiveServer, row
 
 METHODS = ["dense", "def:ratio=64", "dqsgd:budget=4"]
 PLOTS = ["accuracy", "loss", "tradeoff", "test-loss", "residual", "error", "bits"]
-SCREENSHOTS = os.environ.get("TERSE_SCREENSHOTS")
-
-# Pairs of words in one picture that cover each other, and words that leave their card.
-OVERLAPS = """
-const found = [];
-for (const card of document.querySelectorAll("article.card:not([hidden])")) {
-  const frame = card.getBoundingClientRect();
-  const boxes = [...card.querySelectorAll("svg text, h2, button, .rows > div:not(.track), .keys span, select")]
-    .map((node) => ({ text: node.textContent.slice(0, 40), box: node.getBoundingClientRect() }))
-    .filter(({ box }) => box.width > 0);
-  boxes.forEach(({ text, box }, i) => {
-    if (box.left < frame.left - 1 || box.right > frame.right + 1) found.push(`${card.id}: ${text} leaves`);
-    for (const other of boxes.slice(i + 1)) {
-      const b = other.box;
-      if (box.left < b.right - 1 && b.left < box.right - 1 && box.top < b.bottom - 2 && b.top < box.bottom - 2) {
-        found.push(`${card.id}: ${text} / ${other.text}`);
-      }
-    }
-  });
-}
-if (document.documentElement.scrollWidth > window.innerWidth) found.push("the page is too wide");
-return found;
-"""
 
 
-def choose_axis(browser, name):
-    browser.run("document.querySelector(`#axis input[value=${arguments[0]}]`).click()", name)
-
-
-class Page(Case):
-    """One browser for all tests of a class; each begins with a fresh page."""
-
-    @classmethod
-    def setUpClass(cls):
-        cls.browser = Browser()
-        cls.addClassCleanup(cls.browser.close)
-        folder = tempfile.TemporaryDirectory(prefix="terse-shots-")
-        cls.addClassCleanup(folder.cleanup)
-        cls.shots = SCREENSHOTS or folder.name
-        os.makedirs(cls.shots, exist_ok=True)
-
-    def setUp(self):
-        super().setUp()
-        self.browser.resize(1280, 900)
-        self.browser.prefer("light")
-        self.browser.open("about:blank")
-        self.browser.complaints()
-        self.browser.requests()
-        self.allowed = ()
-
-    def tearDown(self):
-        self.assertEqual(self.browser.complaints(), [])
-        for address in self.browser.requests():
-            self.assertTrue(address.startswith(("data:", "about:", *self.allowed)), address)
-        super().tearDown()
-
-    def shot(self, name):
-        path = os.path.join(self.shots, name + ".png")
-        self.browser.screenshot(path)
-        self.assertGreater(os.path.getsize(path), 10000)
-
-
-class Report(Page):
-    def show(self, folders):
-        self.page(*folders)
-        self.allowed = ("file://" + self.path("report.html"),)
-        self.browser.open("file://" + self.path("report.html"))
-
+class Report(ReportPage):
     def setUp(self):
         super().setUp()
         self.folders = self.runs(*METHODS, steps=600, every=10)
         self.show(self.folders)
-
-    def lines(self, index, kind):
-        with open(os.path.join(self.folders[index], "metrics.jsonl"), encoding="utf-8") as file:
-            return [line for line in map(json.loads, file) if line["kind"] == kind]
 
     def seconds_on_link(self, index, bits):
         steps = self.lines(index, "step")
         work = sum(10 * (sum(s["stages"].values()) - s["stages"]["group"]) for s in steps)
         return work + 8 * sum(10 * s["bytes_sent"] for s in steps) / bits
 
-    def paths(self, plot):
-        return self.browser.run("""return Object.fromEntries([...document.querySelectorAll(
-            `#${arguments[0]} path.series[data-run]`)].map((path) => [path.dataset.run, path.getAttribute("d")]))""", plot)
-
-    def hover(self, plot, run, index):
-        """Puts the pointer on the mark of a point and returns the text of the page."""
-        selector = f'#{plot} circle[data-run="{run}"]'
-        self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", f"#{plot}")
-        box = self.browser.run("return document.querySelectorAll(arguments[0])[arguments[1]].getBoundingClientRect().toJSON()",
-                               selector, index)
-        self.browser.pointer(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        return self.browser.text(f"#{plot} .tip")
-
     def test_hover_shows_the_recorded_value(self):
         evaluation = self.lines(1, "evaluation")[2]
         shown = self.hover("accuracy", 1, 2)
-        self.assertIn("def:ratio=64", shown)
-        self.assertIn("%.2f %%" % (100 * evaluation["accuracy"]), shown)
         self.assertIn(f"at {evaluation['step']} steps", shown)
+        for index, name in enumerate(("dense", "def", "dqsgd")):  # all runs at that step
+            self.assertIn(name + "%.2f %%" % (100 * self.lines(index, "evaluation")[2]["accuracy"]), shown)
+        self.assertEqual(self.browser.text("#accuracy .tip tr.chosen .who"), "def")
         choose_axis(self.browser, "bytes")
         shown = self.hover("accuracy", 1, 2)
         self.assertIn("at %.2f MB" % (evaluation["bytes_sent_total"] / 1e6), shown)
@@ -123,17 +42,27 @@ class Report(Page):
         self.browser.pointer(3, 3)
         self.assertTrue(self.browser.run("return document.querySelector('#accuracy .tip').hidden"))
 
+    def test_double_click_shows_one_alone(self):
+        self.browser.click('#legend button[data-group="1"]', 2)
+        self.assertEqual(set(self.paths("loss")), {"1"})
+        time.sleep(0.7)  # the next click is a first one
+        self.browser.click('#legend button[data-group="1"]', 2)
+        self.assertEqual(set(self.paths("loss")), {"0", "1", "2"})
+        self.browser.run("document.querySelector('#legend button[data-group=\"2\"]').focus()")
+        self.browser.press("o")
+        self.assertEqual(set(self.paths("loss")), {"2"})
+
     def test_legend_toggles_a_run_everywhere(self):
         self.assertEqual(set(self.paths("loss")), {"0", "1", "2"})
-        self.browser.click('#legend button[data-run="1"]')
+        self.browser.click('#legend button[data-group="1"]')
         for plot in ("loss", "accuracy", "test-loss"):
             self.assertEqual(set(self.paths(plot)), {"0", "2"})
         self.assertEqual(self.browser.run("return document.querySelectorAll('#summary tr.off').length"), 1)
-        self.assertEqual(self.browser.run("return document.activeElement.dataset.run"), "1")
+        self.assertEqual(self.browser.run("return document.activeElement.dataset.group"), "1")
         self.browser.press("space")
         self.assertEqual(set(self.paths("loss")), {"0", "1", "2"})
         for run in "012":
-            self.browser.click(f'#legend button[data-run="{run}"]')
+            self.browser.click(f'#legend button[data-group="{run}"]')
         self.assertEqual(self.paths("loss"), {})
         self.assertIn("No run is shown", self.browser.text("#loss"))
 
@@ -163,7 +92,7 @@ class Report(Page):
         self.assertNotEqual(self.browser.run(group), slow)
 
     def test_keyboard_walks_along_the_points(self):
-        self.browser.run("document.querySelector('#accuracy .quiet').focus()")
+        self.browser.run("document.querySelector('#accuracy .save:last-child').focus()")
         self.browser.press("tab")
         self.assertTrue(self.browser.run("return document.activeElement === document.querySelector('#accuracy .chart')"))
         evaluations = self.lines(0, "evaluation")
@@ -175,7 +104,7 @@ class Report(Page):
         self.assertIn(f"at {evaluations[1]['step']} steps", self.browser.text("#accuracy .tip"))
         self.browser.press("down")
         shown = self.browser.text("#announce")
-        self.assertIn("def:ratio=64: accuracy %.2f %%" % (100 * self.lines(1, "evaluation")[1]["accuracy"]), shown)
+        self.assertIn("def: accuracy %.2f %%" % (100 * self.lines(1, "evaluation")[1]["accuracy"]), shown)
         self.browser.press("end", "up")
         self.assertIn("dense", self.browser.text("#accuracy .tip"))
         self.browser.press("escape")
@@ -184,11 +113,11 @@ class Report(Page):
     def test_every_control_is_reached_by_tab(self):
         self.browser.run("document.body.focus()")
         seen = []
-        for _ in range(60):
+        for _ in range(80):
             self.browser.press("tab")
             seen.append(self.browser.run("""const at = document.activeElement;
                 return at.id || at.name || at.className || at.tagName"""))
-        for name in ("theme", "target", "axis", "link", "log-x", "smooth", "chart"):
+        for name in ("theme", "target", "save-summary", "axis", "link", "log-x", "smooth", "chart", "quiet log", "quiet save"):
             self.assertIn(name, seen)
 
     def test_log_axes(self):
@@ -198,8 +127,8 @@ class Report(Page):
         self.assertIn("10 MB", ticks)
         self.assertIn("100 MB", ticks)
         before = self.paths("loss")
-        self.browser.click("#loss .quiet")
-        self.assertEqual(self.browser.run("return document.querySelector('#loss .quiet').getAttribute('aria-pressed')"), "true")
+        self.browser.click("#loss .log")
+        self.assertEqual(self.browser.run("return document.querySelector('#loss .log').getAttribute('aria-pressed')"), "true")
         self.assertNotEqual(self.paths("loss"), before)
         self.assertNotIn("NaN", json.dumps(self.paths("loss")))
 
@@ -226,7 +155,8 @@ class Report(Page):
     def test_summary(self):
         end = self.lines(1, "end")[0]
         cells = self.browser.run("return [...document.querySelectorAll('#summary tbody tr')[1].children].map((cell) => cell.textContent.trim())")
-        self.assertEqual(cells[0], "def:ratio=64")
+        self.assertEqual(cells[0], "def")
+        self.assertIn("def:ratio=64", self.browser.run("return document.querySelectorAll('#summary tbody th')[1].title"))
         self.assertEqual(cells[1], "%.2f %%" % (100 * end["accuracy"]))
         self.assertEqual(cells[2], "%.4f" % end["loss"])
         self.assertEqual(cells[4], "%.1f×" % 63.8)
@@ -242,15 +172,9 @@ class Report(Page):
         self.assertEqual(self.browser.text("#commands pre"), command)
         self.browser.run("""document.addEventListener("copy", () => { window.copied = String(getSelection()) || document.activeElement.value; });
             navigator.clipboard && Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => { window.copied = text; } } });""")
-        self.browser.click("#commands button")
-        self.browser.until("return document.querySelector('#commands button').textContent === 'copied'")
+        self.browser.click("#commands .line button")
+        self.browser.until("return document.querySelector('#commands .line button').textContent === 'copied'")
         self.assertEqual(self.browser.run("return window.copied"), command)
-
-    def test_tensors(self):
-        self.browser.run("""const choice = document.querySelector("#tensors select");
-            choice.value = "0"; choice.dispatchEvent(new Event("change"))""")
-        self.assertIn("fc1.weight", self.browser.text("#tensors .name"))
-        self.assertIn("1.23 MB of 1.23 MB, 1×", self.browser.text("#tensors .figure"))
 
     def test_every_plot_has_words(self):
         for plot in PLOTS:
@@ -273,14 +197,14 @@ class Report(Page):
                     self.assertEqual(self.browser.run(OVERLAPS), [], (width, axis, log))
         self.browser.resize(1280, 900)
         time.sleep(0.3)
-        self.browser.run("document.querySelectorAll('article .quiet').forEach((button) => button.click())")
+        self.browser.run("document.querySelectorAll('article .log').forEach((button) => button.click())")
         self.assertEqual(self.browser.run(OVERLAPS), [], "log")
 
     def test_markup_is_text(self):
         folder, = self.runs("dense", steps=30, every=10)
         about = make_runs.about(MARKUP, 1)
         about.update(command=MARKUP, model=MARKUP, data=MARKUP, kernels=MARKUP)
-        about["tensors"][0]["name"] = MARKUP
+        about.update(train=MARKUP)
         with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
             json.dump(about, file)
         self.show([folder])
@@ -315,20 +239,6 @@ class Report(Page):
         self.show([none])
         self.assertEqual(self.browser.run(OVERLAPS), [])
 
-    def test_seeds_of_a_method_share_its_colour(self):
-        folders = []
-        for seed in (1, 2, 3):
-            for name in ("dense", "signum"):
-                folders.append(make_runs.write_run(self.path(f"seed-{seed}"), row(name), 600, 10, seed))
-        self.show(folders)
-        styles = self.browser.run("""return [...document.querySelectorAll("#loss path[data-run]")]
-            .map((path) => [path.style.stroke, path.getAttribute("stroke-dasharray")])""")
-        self.assertEqual(len(set(stroke for stroke, _ in styles)), 2)
-        self.assertEqual(len(set(map(tuple, styles))), 6)
-        self.assertEqual(self.browser.text("#legend button"), "dense, seed 1")
-        names = self.browser.run("return [...document.querySelectorAll('.mark-label')].map((label) => label.textContent)")
-        self.assertEqual(sorted(names), ["dense", "signum"])
-
     def test_a_run_that_diverges_leaves_the_others_readable(self):
         good, bad = self.runs("dense", "signum", steps=600, every=10)
         path = os.path.join(bad, "metrics.jsonl")
@@ -340,10 +250,10 @@ class Report(Page):
         with open(path, "w", encoding="utf-8") as file:
             file.write("".join(json.dumps(line) + "\n" for line in lines))
         self.show([good, bad])
-        pressed = "return document.querySelector('#loss .quiet').getAttribute('aria-pressed')"
+        pressed = "return document.querySelector('#loss .log').getAttribute('aria-pressed')"
         self.assertEqual(self.browser.run(pressed), "true")
         self.assertEqual(self.browser.run(OVERLAPS), [])
-        self.browser.click("#loss .quiet")
+        self.browser.click("#loss .log")
         self.assertEqual(self.browser.run(pressed), "false")
         self.assertEqual(self.browser.run(OVERLAPS), [])
 
@@ -353,6 +263,17 @@ class Report(Page):
         print("8 runs of 10,000 steps: drawn after %.0f ms" % took)
         self.assertLess(took, 1000)
         self.assertEqual(len(self.paths("loss")), 8)
+
+    def test_a_single_point_is_visible(self):
+        folder, = self.runs("dense", steps=600, every=10)
+        path = os.path.join(folder, "metrics.jsonl")
+        with open(path, encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file][:8]
+        lines[0]["residual_norm"] = 1.5
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in lines))
+        self.show([folder])
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#residual circle.mark').length"), 1)
 
     def test_pictures(self):
         self.show(self.runs(*[r[0] for r in make_runs.METHODS], steps=3000, every=10))
@@ -373,7 +294,7 @@ class Live(Page):
         self.allowed = (self.server.address,)
 
     def points(self):
-        return self.browser.run("""const path = [...document.querySelectorAll("#loss path.series[data-run]")].pop();
+        return self.browser.run("""const path = [...document.querySelectorAll("#loss path.series[data-group]")].pop();
             return path ? path.getAttribute("d").split(/[ML]/).length - 1 : 0""")
 
     def until_points(self, count, seconds=10):
@@ -411,13 +332,25 @@ class Live(Page):
         for name in ("dense", "signum"):
             self.server.push({"kind": "run", **make_runs.about(name, 1)},
                              *make_runs.lines(row(name), 100, 10, 1))
-        self.browser.until("return document.querySelectorAll('#loss path.series[data-run]').length === 2")
+        self.browser.until("return document.querySelectorAll('#loss path.series[data-group]').length === 2")
         self.assertEqual(self.browser.text("#subtitle"), "2 runs · cnn on fashion · 4 workers")
+
+    def test_seeds_become_a_group(self):
+        self.browser.open(self.server.address)
+        for seed in (1, 2):
+            self.server.push({"kind": "run", **make_runs.about("dense", seed)}, *make_runs.lines(row("dense"), 100, 10, seed))
+        self.browser.until("return document.querySelectorAll('#loss path[data-band]').length === 1")
+        half = list(make_runs.lines(row("dense"), 100, 10, 3))[:6]
+        self.server.push({"kind": "run", **make_runs.about("dense", 3)}, *half)
+        # the running seed is drawn beside the mean of those that have ended
+        self.browser.until("return document.querySelectorAll('#loss path.thin').length === 1")
+        self.assertEqual(self.browser.run("return document.querySelectorAll('#legend button').length"), 1)
+        self.assertIn("seed 3 at step", self.browser.text("#summary tbody th"))
 
     def test_markup_is_text(self):
         self.browser.open(self.server.address)
         about = make_runs.about(MARKUP, 1)
-        about["command"] = MARKUP
+        about["train"] = MARKUP
         self.server.push({"kind": "run", **about}, *make_runs.lines(row("dense"), 100, 10, 1), "no json")
         self.until_points(10)
         self.assertEqual(self.browser.text("#commands pre"), MARKUP)

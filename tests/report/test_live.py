@@ -2,12 +2,15 @@
 """The live server against plain sockets: what it serves, what it refuses, and that no reader, however
 slow or rude, delays the one who pushes."""
 import json
+import os
+import signal
 import socket
+import subprocess
 import time
 import unittest
 
 import make_runs
-from support import Case, LiveServer, row
+from support import TERSE, Case, LiveServer, row
 
 STEP = '{"kind":"step","step":%d,"seconds":%d,"loss":1,"bytes_sent":1,"dense_bytes":1}'
 
@@ -278,6 +281,54 @@ class Start(Case):
             got = read_until(link, b'"kind": "end"').decode()
         received = [json.loads(line[6:]) for line in got.splitlines() if line.startswith("data: {\"kind")]
         self.assertEqual(received[1:], lines)
+
+
+class Followed(Case):
+    """terse report RUN --live: what another program writes to the folder."""
+
+    def start(self, folder):
+        process = subprocess.Popen([TERSE, "report", folder, "--live", "0"], stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        line = process.stderr.readline()
+        self.assertIn("live page: http://127.0.0.1:", line)
+        self.port = int(line.rsplit(":", 1)[1].strip(" /\n"))
+        return process
+
+    def test_lines_appear_as_they_are_written(self):
+        folder = self.path("run")
+        process = self.start(folder)  # the folder is not there yet
+        lines = [json.dumps(line) for line in make_runs.lines(row("dense"), 100, 10, 1)]
+        os.mkdir(folder)
+        link = open_events(self)
+        self.addCleanup(link.close)
+        with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
+            json.dump(make_runs.about("dense", 1), file, indent=1)
+        with open(os.path.join(folder, "metrics.jsonl"), "w", encoding="utf-8") as file:
+            file.write(lines[0] + "\n" + lines[1][:20])  # half a line is no line
+            file.flush()
+            got = read_until(link, lines[0].encode())
+            self.assertIn(b'"kind":"run"', got)
+            self.assertLess(got.index(b'"kind":"run"'), got.index(lines[0].encode()))
+            time.sleep(0.5)
+            file.write(lines[1][20:] + "\n")
+            file.flush()
+            self.assertIn(lines[1].encode(), read_until(link, lines[1].encode()))
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(20), 0)
+
+    def test_a_file_that_is_replaced_ends_it(self):
+        folder = make_runs.write_run(self.folder, row("dense"), 100, 10, 1)
+        process = self.start(folder)
+        link = open_events(self)
+        self.addCleanup(link.close)
+        read_until(link, b'"status"')
+        os.rename(os.path.join(folder, "metrics.jsonl"), self.path("old"))
+        with open(os.path.join(folder, "metrics.jsonl"), "w", encoding="utf-8") as file:
+            file.write("")
+        self.assertEqual(process.wait(20), 1)
+        self.assertIn("was replaced", process.stderr.read())
 
 
 if __name__ == "__main__":

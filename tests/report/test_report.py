@@ -1,7 +1,13 @@
 #!/usr/bin/env python3
 """terse report: what goes into the page, and what becomes of files that are not as they should be."""
+import csv
+import io
 import json
 import os
+import re
+import shutil
+import statistics
+import subprocess
 import time
 import unittest
 
@@ -48,6 +54,19 @@ class Report(Case):
             self.assertEqual(run["clock"]["step"][-1], 10000)
             self.assertEqual(run["loss"]["step"][-1], 10000)
 
+    def test_a_sweep_stays_small(self):
+        folders = [make_runs.write_run(self.path(f"seed-{seed}"), (f"{one[0]},lr={lr}", *one[1:]), 4000, 2, seed)
+                   for one in make_runs.METHODS[2:8] for lr in (1, 2, 3) for seed in (1, 2, 3)]
+        html, _ = self.page(*folders)
+        print("54 runs of 2,000 lines: %d bytes" % len(html))
+        self.assertLess(len(html), 2_000_000)
+        runs = data_of(html)["runs"]
+        self.assertEqual(len(runs), 54)
+        self.assertEqual(runs[0]["settings"], runs[53]["settings"])
+        for run in runs:
+            self.assertGreaterEqual(len(run["loss"]["step"]), 100)
+            self.assertEqual(run["loss"]["step"][-1], 4000)
+
     def test_truncated(self):
         folder, = self.runs("dense", steps=300, every=10)
         path = os.path.join(folder, "metrics.jsonl")
@@ -85,7 +104,7 @@ class Report(Case):
         folder, = self.runs("dense", steps=30, every=10)
         about = make_runs.about(MARKUP, 1)
         about["command"] = MARKUP
-        about["tensors"][0]["name"] = MARKUP
+        about["train"] = MARKUP
         with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
             json.dump(about, file)
         html, _ = self.page(folder)
@@ -117,7 +136,89 @@ class Report(Case):
         with open(self.path("report.html"), encoding="utf-8") as file:
             self.assertEqual(file.read(), "mine")
 
+    def seeds(self, *methods):
+        """Three seeds of each; all but the name as in a sample."""
+        return [make_runs.write_run(self.path(f"seed-{seed}"), (method, *make_runs.METHODS[1][1:]), 300, 10, seed)
+                for method in methods for seed in (1, 2, 3)]
+
+    def metrics(self, folder, kind):
+        with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
+            return [line for line in map(json.loads, file) if line["kind"] == kind]
+
+    def test_csv(self):
+        folders = self.seeds("topk:keep=0.1,lr=0.5", "topk:keep=0.01,lr=0.5")
+        out, _ = self.terse(*folders, "--csv", "-")
+        rows = list(csv.DictReader(io.StringIO(out)))
+        self.assertEqual(list(rows[0]), ["run", "name", "method", "seed", "step", "seconds", "bytes", "loss", "accuracy"])
+        lines = [line for folder in folders for line in self.metrics(folder, "evaluation")]
+        for key, name in (("step", "step"), ("seconds", "seconds"), ("loss", "loss"), ("accuracy", "accuracy"),
+                          ("bytes", "bytes_sent_total")):
+            self.assertEqual([float(row[key]) for row in rows], [line[name] for line in lines])
+        self.assertEqual({row["method"] for row in rows}, {"topk:keep=0.1,lr=0.5", "topk:keep=0.01,lr=0.5"})
+        self.assertEqual({row["name"] for row in rows}, {"topk keep=0.1", "topk keep=0.01"})
+        self.assertEqual({row["seed"] for row in rows}, {"1", "2", "3"})
+        self.assertFalse(os.path.exists(self.path("report.html")))
+
+    def test_latex(self):
+        odd = "50%_of {it} & #1^2~\\x<y>|\"$"
+        folders = self.seeds("topk:keep=0.1", odd)
+        ends = [self.metrics(folder, "end")[0]["accuracy"] * 100 for folder in folders[:3]]
+        self.terse(*folders, "--latex", self.path("table.tex"))
+        with open(self.path("table.tex"), encoding="utf-8") as file:
+            text = file.read()
+        body = text[text.index("\\midrule\n") + 9:text.index("\\bottomrule")].splitlines()
+        self.assertEqual(len(body), 2)
+        self.assertIn("topk & 3 & $%.2f \\pm %.2f$" % (statistics.mean(ends), statistics.stdev(ends)), body[0])
+        for line in body:  # six cells, and nothing in them that LaTeX takes for markup
+            self.assertEqual(len(re.findall(r"(?<!\\)&", line)), 5)
+            self.assertTrue(line.endswith(r" \\"))
+        self.assertTrue(body[1].startswith(r"50\%\_of \{it\} \& \#1\textasciicircum{}2\textasciitilde{}\textbackslash{}x"
+                                           r"\textless{}y\textgreater{}\textbar{}''\$ & 3 & "))
+        if not shutil.which("pdflatex"):
+            print("skip: there is no pdflatex; the table is not compiled")
+            return
+        with open(self.path("paper.tex"), "w", encoding="utf-8") as file:
+            file.write("\\documentclass{article}\\usepackage{booktabs}\\begin{document}\\input{table.tex}\\end{document}\n")
+        subprocess.run(["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"],
+                       cwd=self.folder, check=True, timeout=100, stdout=subprocess.DEVNULL)
+
+    def test_tables_and_page_together(self):
+        folders = self.seeds("dense")
+        self.terse(*folders, "--csv", self.path("a.csv"), "--latex", self.path("a.tex"), "-o", self.path("a.html"))
+        for name in ("a.csv", "a.tex", "a.html"):
+            self.assertGreater(os.path.getsize(self.path(name)), 100)
+
+    def test_seeds_share_a_chart(self):
+        out, _ = self.terse(*self.seeds("topk:keep=0.1,lr=0.5", "topk:keep=0.01,lr=0.5"), "--chart", "--width", "80")
+        self.assertEqual([line for line in out.splitlines() if "seeds" in line],
+                         ["topk keep=0.1, 3 seeds", "topk keep=0.01, 3 seeds"])
+
+    def test_names_have_the_settings_that_differ(self):
+        folders = self.seeds("topk:keep=0.1")
+        for folder, more in zip(folders, ({"epochs": 8, "steps": 300, "shard": "iid"}, {"epochs": 0, "steps": 60, "shard": "iid"},
+                                          {"epochs": 8, "steps": 300, "shard": "range"})):
+            with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
+                about = json.load(file)
+            with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
+                json.dump({**about, **more}, file)
+        out, _ = self.terse(*folders, "--csv", "-")
+        names = [row["name"] for row in csv.DictReader(io.StringIO(out))]
+        self.assertEqual(list(dict.fromkeys(names)), ["topk epochs=8 shard=iid", "topk steps=60 shard=iid", "topk epochs=8 shard=range"])
+
+    def test_a_diverged_seed_leaves_no_mean(self):
+        folders = self.seeds("dense")
+        path = os.path.join(folders[1], "metrics.jsonl")
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()[:-1]
+        lines.append('{"kind":"end","status":"diverged","step":300,"loss":null}')
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+        out, _ = self.terse(*folders, "--latex", "-")
+        self.assertIn("dense & 3 & diverged & --", out)
+
     def test_usage(self):
+        self.terse("x", "--csv", "-", "--latex", "-", expect=2)
+        self.terse("x", "--chart", "--csv", "y", expect=2)
         self.terse(expect=2)
         self.terse("x", "--chart", "-o", "y", expect=2)
         self.terse("x", "--ascii", expect=2)

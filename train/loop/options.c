@@ -248,6 +248,16 @@ void trn_options_write(const struct trn_settings *settings, com_json *json)
         com_option_write(option, settings, json);
 }
 
+void trn_options_command(const struct trn_settings *settings, struct com_text *out)
+{
+    com_text_put(out, "terse train");
+    for (const struct com_option *option = trn_options; option->name; option++) {
+        const int follows = option->flags & TRN_DERIVED && settings->epochs > 0;
+        if (option->flags & TRN_OF_TRAIN && option->key && !follows)
+            com_option_type(option, settings, out);
+    }
+}
+
 const struct com_option *trn_options_differ(const struct trn_settings *settings,
                                             const com_json *json, unsigned flags, char *text,
                                             size_t cap)

@@ -23,6 +23,9 @@ extern const struct com_option trn_options[];
 /* Every setting that has a key. */
 void trn_options_write(const struct trn_settings *settings, com_json *json);
 
+/* The `terse train` command that repeats the run. */
+void trn_options_command(const struct trn_settings *settings, struct com_text *out);
+
 /* The first option with one of the `flags` whose value differs in the JSON; NULL: none. `text` is
  * the difference: "has batch 8, not 4". */
 const struct com_option *trn_options_differ(const struct trn_settings *settings,

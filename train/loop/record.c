@@ -39,6 +39,16 @@ static const char *const stage_names[TERSE_STAGES] = {"direction", "encode", "wi
 
 /* ---- settings ---- */
 
+/* The command of this run alone: `terse compare` starts many. */
+static void put_train(com_json *json, const struct trn_settings *settings)
+{
+    struct com_text text = {0};
+    trn_options_command(settings, &text);
+    if (!text.failed)
+        com_json_put_text(json, "train", text.bytes);
+    free(text.bytes);
+}
+
 com_json *trn_record_settings(const struct trn_worker *worker)
 {
     struct trn_settings settings = *worker->run->settings;
@@ -48,6 +58,7 @@ com_json *trn_record_settings(const struct trn_worker *worker)
     com_json_put_u64(json, "format", 1);
     com_json_put_text(json, "terse", terse_version());
     com_json_put_text(json, "command", settings.command ? settings.command : "");
+    put_train(json, &settings);
     trn_options_write(&settings, json);
     com_json_put_u64(json, "parameters", worker->count);
     com_json_put_real(json, "seconds", worker->result.seconds);

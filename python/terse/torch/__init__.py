@@ -15,5 +15,7 @@ from . import optim
 from .checkpoint import Loaded, latest_step, load_all, save_all
 from .hook import State, hook
 from .local_steps import LocalSteps
+from .record import Record
 
-__all__ = ["State", "hook", "optim", "LocalSteps", "Loaded", "latest_step", "load_all", "save_all"]
+__all__ = ["State", "hook", "optim", "LocalSteps", "Loaded", "Record", "latest_step", "load_all",
+           "save_all"]

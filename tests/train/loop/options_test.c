@@ -125,6 +125,24 @@ static void steps_that_follow_from_epochs_are_not_compared(void **state)
     com_json_free(json);
 }
 
+static void the_command_repeats_the_run(void **state)
+{
+    struct trn_settings settings = {.method = "def:ratio=64,lr=0.02",
+                                    .model = "mlp",
+                                    .data = "digits",
+                                    .workers = 4,
+                                    .epochs = 10,
+                                    .steps = 460,
+                                    .batch = 64,
+                                    .seed = 2};
+    struct com_text text = {0};
+    (void)state;
+    trn_options_command(&settings, &text);
+    assert_string_equal(text.bytes, "terse train --method def:ratio=64,lr=0.02 --model mlp "
+                                    "--data digits --epochs 10 --batch 64 --seed 2");
+    com_text_free(&text);
+}
+
 static void the_docs_list_what_may_differ(void **state)
 {
     char path[1024];
@@ -157,6 +175,7 @@ int main(void)
         cmocka_unit_test(settings_come_back_from_json),
         cmocka_unit_test(one_that_differs_is_found),
         cmocka_unit_test(steps_that_follow_from_epochs_are_not_compared),
+        cmocka_unit_test(the_command_repeats_the_run),
         cmocka_unit_test(the_docs_list_what_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
