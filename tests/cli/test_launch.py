@@ -101,7 +101,8 @@ class Launch(TrainCase):
             lines = self.incidents(err)
             self.assertEqual(len(lines), DEATHS, lines)
             for line in lines:
-                self.assertIn("with 4 workers, retry 1 of 5", line)
+                # Near the end of many deaths there is not always a new checkpoint in between.
+                self.assertRegex(line, "with 4 workers, retry %s of 5" % ("1" if DEATHS < 9 else "."))
                 if name == "Open MPI":
                     self.assertRegex(line, "rank [0-3] was ended by signal 9; going on from step ")
             self.assertNotIn("terse launch: here", err)
