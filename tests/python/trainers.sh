@@ -51,4 +51,17 @@ for name in torch_ddp lightning_ddp accelerate_ddp hf_trainer; do
         status=1
     fi
 done
+
+# The optimizers that do their own communication: one line "ok" for each.
+cp "$source/tests/python/trainer_optimizers.py" .
+launch="python3 -m torch.distributed.run -r 1 -t 1 --standalone --nproc_per_node=2"
+for line in "python3 trainer_optimizers.py lightning" "$launch trainer_optimizers.py accelerate"; do
+    if timeout 400 sh -c "$line" >out 2>&1 && [ "$(grep -c 'ok [la]' out)" -eq 4 ]; then
+        grep -o 'ok [la].*' out
+    else
+        cat out
+        printf 'not ok %s\n' "$line"
+        status=1
+    fi
+done
 exit "$status"

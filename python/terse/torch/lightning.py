@@ -1,4 +1,5 @@
-"""Lightning: a strategy that trains with DistributedDataParallel and the hook of terse.
+"""Lightning: strategies that train with terse: DistributedDataParallel with its hook, or the plain
+model with its optimizers.
 
     trainer = lightning.Trainer(accelerator="cpu", devices=2,
                                 strategy=terse.torch.lightning.TerseStrategy("regtopk:keep=0.01"))
@@ -39,4 +40,22 @@ class TerseStrategy(DDPStrategy):
         self.terse_state.attach(self.model)
 
 
-__all__ = ["TerseStrategy"]
+class PlainStrategy(DDPStrategy):
+    """Processes over gloo with the plain model in each, for the optimizers that do their own
+    communication: configure_optimizers returns one of terse.torch.optim, or LocalSteps.
+
+    others    as of DDPStrategy"""
+
+    def __init__(self, **others: Any) -> None:
+        others.setdefault("process_group_backend", "gloo")
+        super().__init__(**others)
+
+    def _setup_model(self, model: Any) -> Any:
+        """Called by configure_ddp: no DistributedDataParallel."""
+        return model
+
+    def _register_ddp_hooks(self) -> None:
+        """There is nothing to register them on."""
+
+
+__all__ = ["TerseStrategy", "PlainStrategy"]
