@@ -32,6 +32,7 @@ def spec(method, *options):
 def qadam():
     rows = [
         Row("Adam", spec("adam"), 0.001),
+        Row("Adam, ramp=300", spec("adam", "ramp=300"), 0.002),
         Row("AMSGrad", spec("adam", "amsgrad=yes"), 0.001),
         Row("QAdam", spec("qadam", "ramp=300", "kg=2", "kx=8"), 0.002),
         Row("QAdam, bias=yes", spec("qadam", "ramp=0", "bias=yes", "kg=2", "kx=8"), 0.002),

@@ -26,6 +26,7 @@ static const char *habit_of(const char *method)
         {"ef-sign", "lr=0.02"},
         {"topk", "lr=0.02,momentum=0.9"},
         {"regtopk", "lr=0.02,momentum=0.9"},
+        {"qadam", "lr=0.002,ramp=300"},
         {"dqsgd", "lr=0.02,momentum=0.9"},
         {"qsgd", "lr=0.02,momentum=0.9"},
         {"natural", "lr=0.02,momentum=0.9"},

@@ -30,6 +30,7 @@ MADE = (("signum", lambda p: optim.Signum(p, 0.01, 0.9, 0.001, **OPTIONS)),
         ("def", lambda p: optim.DEF(p, 0.05, ratio=16, **OPTIONS)),
         ("def-a", lambda p: optim.DEFA(p, 0.05, ratio=16, **OPTIONS)),
         ("qadam", lambda p: optim.QAdam(p, 0.01, **OPTIONS)),
+        ("qadam, the paper's form", lambda p: optim.QAdam(p, 0.01, bias=False, **OPTIONS)),
         ("qadam, weights alone", lambda p: optim.QAdam(p, 0.01, kg="off", kx=4, bias=True,
                                                        **OPTIONS)),
         ("spec", lambda p: optim.Spec(p, "regtopk:keep=0.05", lr=0.1, **OPTIONS)))

@@ -335,12 +335,13 @@ class QAdam(Optimizer):
     """Quantized Adam with error feedback (Chen, Shen, Huang, Liu, 2021): workers send steps of
     2 kg + 3 levels to the owners and receive weights of 2^(kx+1) + 1 levels. Every rank owns a
     slice of the weights in full precision; the model holds the quantized ones. kx=0 leaves weights
-    unquantized, kg="off" the steps. bias=True corrects both moments as Adam does, None is the
-    library's default."""
+    unquantized, kg="off" the steps. bias=True corrects both moments as Adam does: the paper's form,
+    bias=False, starts up to 6.5 times too fast and wants a rate that climbs
+    (docs/methods/qadam.md). None is the library's default."""
 
     def __init__(self, params: Any, lr: float = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
                  kg: Union[int, str] = 2, kx: int = 8, *, v0: float = 1e-8,
-                 bias: Optional[bool] = None, weight_decay: float = 0.0, min: int = 0,
+                 bias: Optional[bool] = True, weight_decay: float = 0.0, min: int = 0,
                  **others: Any) -> None:
         super().__init__(params, {"lr": lr, "betas": betas, "kg": kg, "kx": kx, "v0": v0,
                                   "bias": bias, "weight_decay": weight_decay, "min": min},
