@@ -7,7 +7,7 @@
  *         .bound = bound, .encode = encode, .decode_add = decode_add};
  *     terse_codec_register(&mine, &fault);
  *
- * `terse check mine --plugin ./mine.so` tests what it promises. */
+ * Every process of a group must register the same codecs. */
 #ifndef TERSE_USER_CODEC_H
 #define TERSE_USER_CODEC_H
 
