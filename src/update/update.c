@@ -275,12 +275,20 @@ int tsi_update_is_local(const struct tsi_update *update)
     }
 }
 
+/* The update of one span, its buffers moved to where the span begins. */
+static struct job job_of(const struct tsi_update *update, const struct tsi_aggregate *aggregate,
+                         const struct tsi_span *span)
+{
+    struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
+    move_to(&job.update, (size_t)span->first);
+    return job;
+}
+
 void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *aggregate)
 {
     for (uint32_t i = 0; i < aggregate->count; i++) {
         const struct tsi_span *const span = &aggregate->span[i];
-        struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
-        move_to(&job.update, (size_t)span->first);
+        struct job job = job_of(update, aggregate, span);
         if (update->clear)
             tsi_sparse_clear_mark(update->clear, span->first, span->index, span->count);
         switch (span->kind) {
@@ -337,8 +345,7 @@ int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_ag
     int finite = 1;
     for (uint32_t i = 0; i < aggregate->count && finite; i++) {
         const struct tsi_span *const span = &aggregate->span[i];
-        struct job job = {*update, span->value, span, tsi_divisor_of(aggregate->divisor)};
-        move_to(&job.update, (size_t)span->first);
+        struct job job = job_of(update, aggregate, span);
         if (span->kind == TSI_SPAN_LIST)
             finite = try_list(update, span, aggregate->divisor);
         for (size_t at = 0; span->kind != TSI_SPAN_LIST && at < span->count && finite;
