@@ -49,6 +49,7 @@ class Optimizer(torch.optim.Optimizer):
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None, worker_weight: float = 0.0) -> None:
         self._carrier = own_group(process_group, timeout)
+        self._seed = seed
         self._options: Dict[str, Any] = {"seed": seed, "steps": steps, "threads": threads,
                          "worker_weight": worker_weight}
         self._groups: List[ParamGroup] = []
@@ -89,14 +90,14 @@ class Optimizer(torch.optim.Optimizer):
                 made.append(ParamGroup(group, names, try_spec(self._spec_of(group), steps=steps)))
         except (ValueError, TypeError, TerseError) as why:
             failure = why
-        agree(self._carrier, {"spec": [each.spec for each in made], "seed": self._options["seed"],
+        agree(self._carrier, {"spec": [each.spec for each in made], "seed": self._seed,
                               "number of steps": steps,
                               "parameters": [each.tensors for each in made]}, failure, "optimizer")
         return made
 
     def _begin(self, made: List[ParamGroup]) -> None:
         for each in made:
-            options = {**self._options, "seed": self._options["seed"] + len(self._groups)}
+            options = {**self._options, "seed": self._seed + len(self._groups)}
             each.start(self._joined, self._root, **options)
             self._groups.append(each)
 
@@ -222,7 +223,7 @@ class Optimizer(torch.optim.Optimizer):
         saved = super().state_dict()
         saved["state"] = {}  # the groups below have it
         saved["terse_state"] = {
-            "terse": 2, "seed": self._options["seed"], "rank": self.rank, "workers": self.workers,
+            "terse": 2, "seed": self._seed, "rank": self.rank, "workers": self.workers,
             "groups": [group.saved() for group in self._live()]}
         return saved
 
@@ -236,7 +237,7 @@ class Optimizer(torch.optim.Optimizer):
     def _load(self, saved: Dict[str, Any]) -> None:
         theirs, groups = saved.get("groups", ()), self._live()
         for name, that, mine in (
-                ("seed", saved.get("seed"), self._options["seed"]),
+                ("seed", saved.get("seed"), self._seed),
                 ("rank", saved.get("rank"), self.rank),
                 ("workers", saved.get("workers"), self.workers),
                 ("specs", [each["spec"] for each in theirs], [group.spec for group in groups]),
