@@ -126,7 +126,8 @@ class Printed(TrainCase):
         self.assertEqual(code, 0, seen)
         drawn = re.findall(r"\r\033\[K(step \d+[^\r\n]*)", seen)
         self.assertTrue(drawn, seen)
-        self.assertRegex(drawn[0], r"^step \d+  loss \S+.*examples/s.*per step, ")
+        self.assertRegex(drawn[0], r"^step \d+ of 600  loss \S+.*examples/s.*per step, ")
+        self.assertTrue(all(re.search(r"  about \d+ s left  ", line) for line in drawn[1:]), drawn)
         self.assertNotRegex(seen, r"\033\[[0-9;]*m")  # NO_COLOR
         self.assertNotIn("\r", out)
         self.assertIn("weights hash", out)
