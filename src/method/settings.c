@@ -20,6 +20,9 @@
 static const terse_option options[TSI_SETTINGS] = {
     [TSI_LR] = {REAL("lr", 0, 1000, "learning rate")},
     [TSI_WD] = {REAL("wd", 0, 1, "weight decay")},
+    [TSI_DECAY] = {CHOICE(
+        "decay", "decoupled|momentum", 1,
+        "where wd * x is added: to the vote, or to the gradient in the momentum")},
     [TSI_MOMENTUM] = {REAL("momentum", 0, 0.9999, "momentum coefficient")},
     [TSI_BETA] = {REAL("beta", 0, 0.9999, "momentum; 0 is signsgd")},
     [TSI_BETA1] = {REAL("beta1", 0, 0.9999, "decay of the first moment")},

@@ -14,6 +14,7 @@
 enum tsi_setting {
     TSI_LR,
     TSI_WD,
+    TSI_DECAY,
     TSI_MOMENTUM,
     TSI_BETA,
     TSI_BETA1,
@@ -62,6 +63,7 @@ enum tsi_setting {
 };
 
 enum { TSI_KG_OFF = 15 }; /* the others are the values themselves */
+enum { TSI_DECAY_DECOUPLED, TSI_DECAY_MOMENTUM };
 enum { TSI_RATES_CONSTANT, TSI_RATES_THEORY };
 enum { TSI_SCHEDULE_CONSTANT, TSI_SCHEDULE_STEP, TSI_SCHEDULE_COSINE, TSI_SCHEDULE_SQRT };
 enum { TSI_BITS_AVERAGE, TSI_BITS_KAPPA, TSI_BITS_ERROR, TSI_BITS_RMS, TSI_BITS_MEANSTD };

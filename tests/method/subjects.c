@@ -41,6 +41,7 @@ static const char *const more[] = {
     "dense:clip=1,wd=0.01",
     "ef:ratio=8,clip=1,wd=0.01",
     "signum:clip=1,wd=0.01",
+    "signum:wd=0.5,decay=momentum",
     "dqsgd:clip=3",
     "dense:schedule=cosine,ramp=3",
     "topk:schedule=step,keep=0.05,momentum=0.9,values=f16",
