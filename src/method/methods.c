@@ -51,16 +51,19 @@ const struct tsi_method_row tsi_methods[] = {
      .update = TSI_UPDATE_SIGNED,
      .no_local_steps = NO_LOCAL_SIGNS,
      OPTIONS(RATE("0.0001"), {TSI_BETA, "0.9"}, {TSI_WD, "0"}, {TSI_DECAY, "decoupled"},
-             {TSI_TIE, "coin"}, {TSI_SIGN_ZERO, "coin"}, COMMON, {TSI_EVERY, "1"}),
+             {TSI_TIE, "coin"}, {TSI_SIGN_ZERO, "coin"}, COMMON, {TSI_SIGN_WARMUP, "0"},
+             {TSI_EVERY, "1"}),
      .about = {.summary = "majority vote on the signs of the workers' momenta",
                .formula = "m_k <- beta * m_k + (1-beta) * g_k\n"
                           "x <- x - lr * (sgn(sum_k sgn(m_k)) + wd * x);  decay=momentum: wd * x "
                           "is added to g_k instead",
                .bytes = "2(K-1)/K * d/8",
                .citation = SIGN_PAPERS,
-               .verified = "rule, vote, momentum on the workers and decoupled decay are the "
-                           "papers'; tie=plus and zero=plus are their program's, decay=momentum "
-                           "is MXNet's wd, coin is an addition"}},
+               .verified =
+                   "rule, vote, momentum on the workers and decoupled decay are the papers', the "
+                   "warm-up is their theorem's, from memory; tie=plus and zero=plus are their "
+                   "program's, decay=momentum "
+                   "is MXNet's wd, coin is an addition"}},
     {.name = "def",
      .point = TSI_POINT_DETACHED,
      BLOCK_METHOD,

@@ -74,6 +74,8 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_RAMP] = {WHOLE("ramp", 0, 1e9, "steps of linear warm-up of lr")},
     [TSI_CLIP] = {REAL("clip", 0, 1e30, "largest norm of a worker's gradient; 0: no clipping")},
     [TSI_WARMUP] = {WHOLE("warmup", 0, 1e9, "first steps, which send everything as f32")},
+    [TSI_SIGN_WARMUP] = {WHOLE("sign_warmup", 0, 1e9,
+                               "first steps, which vote with gradients while momenta grow")},
     [TSI_EVERY] = {WHOLE("every", 1, 1e6, "steps between exchanges")},
     [TSI_OUTER_LR] = {REAL("outer_lr", 0, 100, "factor of the exchanged change")},
     [TSI_OUTER_MOMENTUM] = {REAL("outer_momentum", 0, 0.9999, "momentum of the exchanged changes")},

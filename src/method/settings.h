@@ -54,6 +54,7 @@ enum tsi_setting {
     TSI_RAMP,
     TSI_CLIP,
     TSI_WARMUP,
+    TSI_SIGN_WARMUP,
     TSI_EVERY,
     TSI_OUTER_LR,
     TSI_OUTER_MOMENTUM,

@@ -124,6 +124,7 @@ class Wrong(Case):
         self.assertEqual(lines[1], "  def:ratio=64,lambda=7")
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))
         self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
+        self.assertIn("a whole number in 0..1e9, not -1", self.wrong("signum:sign_warmup=-1"))
         self.assertIn("decoupled|momentum", self.wrong("signum:decay=inside"))
         lines = self.wrong("lr=0.1,codec=topk:keep=7").splitlines()
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))

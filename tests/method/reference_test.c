@@ -58,11 +58,14 @@ struct signum {
     double beta;
     double wd;
     int in_momentum; /* decay=momentum */
+    uint64_t warmup; /* sign_warmup */
 };
 
 /* m_k = beta m_k + (1-beta) g_k; x -= lr (sgn(sum sgn m_k) + wd x); a tie is +1. wd x is part of
- * g_k instead where decay is in the momentum. */
-static void vote_of_momenta(struct rule *rule, const struct crew *crew, const struct signum *signum)
+ * g_k instead where decay is in the momentum. The first votes are the signs of g_k, without decay.
+ */
+static void vote_of_momenta(struct rule *rule, const struct crew *crew, const struct signum *signum,
+                            uint64_t step)
 {
     const double beta = signum->beta;
     const double inner = signum->in_momentum ? signum->wd : 0;
@@ -71,9 +74,11 @@ static void vote_of_momenta(struct rule *rule, const struct crew *crew, const st
         int votes = 0;
         for (uint32_t k = 0; k < crew->workers; k++) {
             double *const m = &rule->m[k][i];
-            *m = beta * *m + (1 - beta) * ((double)crew->gradient[k][i] + inner * rule->x[i]);
-            votes += *m < 0 ? -1 : 1;
-            rule->close[i] |= fabs(*m) < 1e-6;
+            const double g = (double)crew->gradient[k][i];
+            *m = beta * *m + (1 - beta) * (g + inner * rule->x[i]);
+            const double voter = step < signum->warmup ? g : *m;
+            votes += voter < 0 ? -1 : 1;
+            rule->close[i] |= fabs(voter) < 1e-6;
         }
         rule->x[i] -= SIGNUM_LR * ((votes < 0 ? -1 : 1) + outer * rule->x[i]);
     }
@@ -82,24 +87,26 @@ static void vote_of_momenta(struct rule *rule, const struct crew *crew, const st
 static void signum_votes_with_its_momenta(void **unused)
 {
     static const struct signum cases[] = {
-        {0, 0, 0},   {0.5, 0.2, 0}, {0.9, 0, 0},   {0.99, 0.2, 0},
-        {0, 0.9, 1}, {0.5, 0.9, 1}, {0.9, 0.9, 1}, {0.9, 0, 1},
+        {0, 0, 0, 0},     {0.5, 0.2, 0, 0}, {0.9, 0, 0, 0},    {0.99, 0.2, 0, 0},
+        {0, 0.9, 1, 0},   {0.5, 0.9, 1, 0}, {0.9, 0.9, 1, 0},  {0.9, 0, 1, 0},
+        {0.9, 0.2, 0, 1}, {0.99, 0, 0, 15}, {0.9, 0.9, 1, 15}, {0.5, 0, 0, STEPS},
     };
     static struct rule rule;
     float start[COUNT];
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
         for (size_t s = 0; s < sizeof cases / sizeof cases[0]; s++) {
-            char spec[96];
-            (void)snprintf(spec, sizeof spec, "signum:lr=%g,beta=%g,wd=%g,decay=%s,tie=plus",
-                           SIGNUM_LR, cases[s].beta, cases[s].wd,
-                           cases[s].in_momentum ? "momentum" : "decoupled");
+            char spec[120];
+            (void)snprintf(spec, sizeof spec,
+                           "signum:lr=%g,beta=%g,wd=%g,decay=%s,sign_warmup=%d,tie=plus", SIGNUM_LR,
+                           cases[s].beta, cases[s].wd,
+                           cases[s].in_momentum ? "momentum" : "decoupled", (int)cases[s].warmup);
             start_at(&rule, start);
             struct crew crew = new_crew(spec, crowds[c], start);
             for (uint64_t step = 0; step < STEPS; step++) {
                 crew_gradients(&crew, TEST_NORMAL, step);
                 crew_step(&crew);
-                vote_of_momenta(&rule, &crew, &cases[s]);
+                vote_of_momenta(&rule, &crew, &cases[s], step);
                 expect_weights(&crew, &rule, 1e-5);
             }
             size_t close = 0;

@@ -21,6 +21,8 @@ static const char *const more[] = {
     "qadam:warmup=2",
     "ef-sign:warmup=2",
     "signum:warmup=2",
+    "signum:sign_warmup=4",
+    "signum:sign_warmup=4,warmup=2,wd=0.01",
     "dqsgd:warmup=2",
     "powersgd:warmup=2",
     "def:ratio=8,every=2,warmup=4",
