@@ -71,7 +71,8 @@ static struct tsi_update update_of(const terse_method *method)
     if (stages->update == TSI_UPDATE_SUBTRACT) { /* lr was inside; local steps have an outer one */
         update.lr = stages->local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
         update.momentum = (float)tsi_value(method, TSI_OUTER_MOMENTUM);
-        update.nesterov = tsi_value(method, TSI_NESTEROV) != 0;
+        update.nesterov =
+            tsi_value(method, TSI_NESTEROV) != 0 || tsi_value(method, TSI_EITHER_NESTEROV) != 0;
     }
     return update;
 }

@@ -77,6 +77,7 @@ void tsi_choose_rates(terse_method *method)
                                   .threads = method->options.threads};
     switch (method->stages.direction) {
     case TSI_DIRECTION_GRADIENT: break;
+    case TSI_DIRECTION_NESTEROV:
     case TSI_DIRECTION_MOMENTUM:
         direct->momentum = (float)tsi_value(method, TSI_MOMENTUM);
         direct->add = 1;

@@ -80,6 +80,8 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_OUTER_LR] = {REAL("outer_lr", 0, 100, "factor of the exchanged change")},
     [TSI_OUTER_MOMENTUM] = {REAL("outer_momentum", 0, 0.9999, "momentum of the exchanged changes")},
     [TSI_NESTEROV] = {CHOICE("nesterov", "no|yes", 1, "outer momentum in Nesterov's form")},
+    [TSI_EITHER_NESTEROV] = {CHOICE("nesterov", "no|yes", 1,
+                                    "momentum in Nesterov's form; with every > 1 the outer one")},
     [TSI_MIN] = {WHOLE("min", 0, 1e12, "tensors with fewer elements are sent as f32")},
 };
 

@@ -59,6 +59,7 @@ enum tsi_setting {
     TSI_OUTER_LR,
     TSI_OUTER_MOMENTUM,
     TSI_NESTEROV,
+    TSI_EITHER_NESTEROV,
     TSI_MIN,
     TSI_SETTINGS
 };

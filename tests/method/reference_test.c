@@ -221,6 +221,36 @@ static void updates_have_momentum_and_decay(void **unused)
     }
 }
 
+/* Every worker's d_k = g_k + momentum m_k, m_k = momentum m_k + g_k, decay in g_k;
+ * x -= lr mean d_k. */
+static void workers_have_nesterov_momentum(void **unused)
+{
+    static struct rule rule;
+    float start[COUNT];
+    (void)unused;
+    for (size_t c = 0; c < 4; c++) {
+        start_at(&rule, start);
+        struct crew crew =
+            new_crew("direction=nesterov,codec=f32,update=subtract,lr=0.05,momentum=0.7,wd=0.4",
+                     crowds[c], start);
+        for (uint64_t step = 0; step < STEPS; step++) {
+            crew_gradients(&crew, TEST_NORMAL, step);
+            crew_step(&crew);
+            for (size_t i = 0; i < COUNT; i++) {
+                double change = 0;
+                for (uint32_t k = 0; k < crew.workers; k++) {
+                    const double g = (double)crew.gradient[k][i] + 0.4 * rule.x[i];
+                    rule.m[k][i] = 0.7 * rule.m[k][i] + g;
+                    change += (g + 0.7 * rule.m[k][i]) / crew.workers;
+                }
+                rule.x[i] -= 0.05 * change;
+            }
+            expect_weights(&crew, &rule, 1e-5);
+        }
+        crew_free(&crew);
+    }
+}
+
 /* ---- local steps ---- */
 
 struct local {
@@ -295,6 +325,7 @@ int main(void)
         cmocka_unit_test(signum_votes_with_its_momenta),
         cmocka_unit_test(adam_corrects_its_bias),
         cmocka_unit_test(updates_have_momentum_and_decay),
+        cmocka_unit_test(workers_have_nesterov_momentum),
         cmocka_unit_test(local_steps_have_an_outer_step),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
