@@ -108,6 +108,46 @@ static double momentum_bound(const struct tsi_direct *direct, double g,
     return bounds->m;
 }
 
+/* ---- Nesterov's momentum ---- */
+
+/* m = momentum * m + g;  out = in + rate * (g + momentum * m). The local weights come last, since
+ * `at` may be the very same buffer. */
+static void nesterov_chunk(void *context, size_t chunk, size_t first, size_t count)
+{
+    const struct tsi_direct *const direct = context;
+    const float *const gradient = direct->gradient + first;
+    const float *const at = direct->decay != 0 ? direct->at + first : gradient;
+    const float *const m = direct->m + first;
+    float *const m_out = direct->m_out + first;
+    const float scale = direct->scale;
+    const float decay = direct->decay;
+    const float momentum = direct->momentum;
+    const float rate = direct->rate;
+    (void)chunk;
+    INDEPENDENT
+    for (size_t i = 0; i < count; i++)
+        m_out[i] = momentum * m[i] + (scale * gradient[i] + decay * at[i]);
+    if (direct->out) {
+        const float *const in = direct->in + first;
+        float *const out = direct->out + first;
+        INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            out[i] = in[i] + rate * ((scale * gradient[i] + decay * at[i]) + momentum * m_out[i]);
+    }
+    if (direct->local) {
+        float *const local = direct->local + first;
+        INDEPENDENT
+        for (size_t i = 0; i < count; i++)
+            local[i] -= rate * ((scale * gradient[i] + decay * at[i]) + momentum * m_out[i]);
+    }
+}
+
+static double nesterov_bound(const struct tsi_direct *direct, double g,
+                             struct tsi_moment_bounds *bounds)
+{
+    return g + (double)direct->momentum * momentum_bound(direct, g, bounds);
+}
+
 /* ---- Adam ---- */
 
 /* The steps of up to STRIDE elements. */
@@ -183,6 +223,7 @@ const struct tsi_direction_row tsi_directions[] = {
     [TSI_DIRECTION_MOMENTUM] = {"momentum", momentum_chunk, momentum_bound},
     [TSI_DIRECTION_AVERAGE] = {"average", momentum_chunk, momentum_bound},
     [TSI_DIRECTION_ADAM] = {"adam", adam_chunk, adam_bound},
+    [TSI_DIRECTION_NESTEROV] = {"nesterov", nesterov_chunk, nesterov_bound},
 };
 const size_t tsi_direction_count = sizeof tsi_directions / sizeof tsi_directions[0];
 _Static_assert(sizeof tsi_directions / sizeof tsi_directions[0] <= TSI_MAX_DIRECTIONS,

@@ -12,6 +12,7 @@ enum tsi_direction {
     TSI_DIRECTION_MOMENTUM, /* m = momentum * m + g */
     TSI_DIRECTION_AVERAGE,  /* m = beta * m + (1 - beta) * g */
     TSI_DIRECTION_ADAM,     /* m / (sqrt(v) + eps), m and v moving averages */
+    TSI_DIRECTION_NESTEROV, /* g + momentum * m, m = momentum * m + g */
 };
 
 #define TSI_MAX_DIRECTIONS 16u

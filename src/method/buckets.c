@@ -85,7 +85,7 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
     if (status != TERSE_OK)
         return status;
     method->step.gradient = gradient;
-    if (!method->buffers.residual.now && !method->buffers.change.next && !method->buffers.m.now)
+    if (tsi_encodes_gradient(method))
         method->step.in->source = gradient;
     return tsi_step_send(method, bucket, fault);
 }

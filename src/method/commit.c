@@ -47,11 +47,12 @@ static struct tsi_update update_of(const terse_method *method)
     const struct tsi_step *const step = &method->step;
     const struct tsi_stages *const stages = &method->stages;
     const int adam = stages->update == TSI_UPDATE_ADAM;
+    const int decays = (int)tsi_value(method, TSI_DECAY) == TSI_DECAY_DECOUPLED;
     const double t = (double)method->progress.rounds + 1;
     struct tsi_update update = {
         .kind = stages->update,
         .lr = step->lr,
-        .decay = (float)tsi_value(method, TSI_WD),
+        .decay = decays ? (float)tsi_value(method, TSI_WD) : 0,
         .momentum = (float)tsi_value(method, adam ? TSI_BETA1 : TSI_MOMENTUM),
         .beta2 = (float)tsi_value(method, TSI_BETA2),
         .eps = (float)tsi_value(method, TSI_EPS),
@@ -70,7 +71,8 @@ static struct tsi_update update_of(const terse_method *method)
     if (stages->update == TSI_UPDATE_SUBTRACT) { /* lr was inside; local steps have an outer one */
         update.lr = stages->local ? (float)tsi_value(method, TSI_OUTER_LR) : 1;
         update.momentum = (float)tsi_value(method, TSI_OUTER_MOMENTUM);
-        update.nesterov = tsi_value(method, TSI_NESTEROV) != 0;
+        update.nesterov =
+            tsi_value(method, TSI_NESTEROV) != 0 || tsi_value(method, TSI_EITHER_NESTEROV) != 0;
     }
     return update;
 }

@@ -188,6 +188,14 @@ static inline double tsi_value(const terse_method *method, enum tsi_setting whic
     return method->settings.value[which];
 }
 
+/* Is what this step encodes the gradient itself, untouched? Then it lies in none of the buffers. */
+static inline int tsi_encodes_gradient(const terse_method *method)
+{
+    const struct tsi_buffers *const buffers = &method->buffers;
+    return (!buffers->residual.now && !buffers->change.next && !buffers->m.now) ||
+           method->progress.step < (uint64_t)tsi_value(method, TSI_SIGN_WARMUP);
+}
+
 /* ---- stages.c ---- */
 
 /* Settings and stages of a spec whose codec exists. `out` may point into `settings`. */

@@ -11,7 +11,8 @@
 #define RATE(lr) {TSI_LR, lr}, {TSI_SCHEDULE, "constant"}, {TSI_RAMP, "0"}
 #define SGD(lr, momentum) RATE(lr), {TSI_MOMENTUM, momentum}
 #define COMMON {TSI_CLIP, "0"}, {TSI_WARMUP, "0"}
-#define LOCAL {TSI_EVERY, "1"}, {TSI_OUTER_LR, "1"}, {TSI_OUTER_MOMENTUM, "0"}, {TSI_NESTEROV, "no"}
+#define OUTER {TSI_EVERY, "1"}, {TSI_OUTER_LR, "1"}, {TSI_OUTER_MOMENTUM, "0"}
+#define LOCAL OUTER, {TSI_NESTEROV, "no"}
 #define POLICY {TSI_MIN, "0"}
 #define REST {TSI_WD, "0"}, COMMON, LOCAL, POLICY
 /* clang-format on */
@@ -50,16 +51,20 @@ const struct tsi_method_row tsi_methods[] = {
      .codec = "sign:zero={zero}",
      .update = TSI_UPDATE_SIGNED,
      .no_local_steps = NO_LOCAL_SIGNS,
-     OPTIONS(RATE("0.0001"), {TSI_BETA, "0.9"}, {TSI_WD, "0"}, {TSI_TIE, "coin"},
-             {TSI_SIGN_ZERO, "coin"}, COMMON, {TSI_EVERY, "1"}),
+     OPTIONS(RATE("0.0001"), {TSI_BETA, "0.9"}, {TSI_WD, "0"}, {TSI_DECAY, "decoupled"},
+             {TSI_TIE, "coin"}, {TSI_SIGN_ZERO, "coin"}, COMMON, {TSI_SIGN_WARMUP, "0"},
+             {TSI_EVERY, "1"}),
      .about = {.summary = "majority vote on the signs of the workers' momenta",
                .formula = "m_k <- beta * m_k + (1-beta) * g_k\n"
-                          "x <- x - lr * (sgn(sum_k sgn(m_k)) + wd * x)",
+                          "x <- x - lr * (sgn(sum_k sgn(m_k)) + wd * x);  decay=momentum: wd * x "
+                          "is added to g_k instead",
                .bytes = "2(K-1)/K * d/8",
                .citation = SIGN_PAPERS,
-               .verified = "rule, vote, momentum on the workers and decoupled decay are the "
-                           "papers'; tie=plus and zero=plus are their program's, coin is an "
-                           "addition"}},
+               .verified =
+                   "rule, vote, momentum on the workers and decoupled decay are the papers', the "
+                   "warm-up is their theorem's, from memory; tie=plus and zero=plus are their "
+                   "program's, decay=momentum "
+                   "is MXNet's wd, coin is an addition"}},
     {.name = "def",
      .point = TSI_POINT_DETACHED,
      BLOCK_METHOD,
@@ -165,13 +170,15 @@ const struct tsi_method_row tsi_methods[] = {
      .codec = "scaled-sign:zero={zero}",
      .combine = "shard",
      .update = TSI_UPDATE_SUBTRACT,
-     OPTIONS(SGD("0.05", "0"), {TSI_ZERO, "plus"}, REST),
+     OPTIONS(SGD("0.05", "0"), {TSI_ZERO, "plus"}, {TSI_WD, "0"}, COMMON, OUTER,
+             {TSI_EITHER_NESTEROV, "no"}, POLICY),
      .about = {.summary = "scaled signs, error feedback at workers and owners",
                .formula = "p = lr * g + e;  D = (|p|_1 / d) sgn(p);  x <- x - mean D;  e = p - D",
                .bytes = "2(K-1)/K * d/8",
                .citation = "Karimireddy, Rebjock, Stich, Jaggi, ICML 2019; with momentum: Zheng, "
                            "Huang, Kwok, NeurIPS 2019",
-               .verified = "the rule; owners compress what they send back as well"}},
+               .verified = "the rule; owners compress what they send back as well; nesterov=yes "
+                           "from memory of the second paper"}},
     {.name = "topk",
      .feedback = "residual",
      .codec = "topk:keep={keep},values={values}",

@@ -55,12 +55,14 @@ static double correction(const terse_method *method)
            (1 - pow(tsi_value(method, TSI_BETA1), t));
 }
 
-/* Decay is part of the direction where lr is inside it; elsewhere the update does it. */
+/* Decay is part of the direction where lr is inside it, and where the settings say so; elsewhere
+ * the update does it. */
 void tsi_choose_rates(terse_method *method)
 {
     struct tsi_step *const step = &method->step;
     struct tsi_direct *const direct = &step->direct;
     const int inside = method->stages.unit == TSI_UNIT_WEIGHT;
+    const int decays = inside || (int)tsi_value(method, TSI_DECAY) == TSI_DECAY_MOMENTUM;
     const double clip = tsi_value(method, TSI_CLIP);
     const double norm =
         clip == 0 ? 0 : sqrt(step->in->kernel->square_sum_f32(step->gradient, method->count));
@@ -70,11 +72,12 @@ void tsi_choose_rates(terse_method *method)
             ? SQUARE_LIMIT
             : TSK_INFINITY_BITS;
     *direct = (struct tsi_direct){.scale = norm > clip ? (float)(clip / norm) : 1,
-                                  .decay = inside ? (float)tsi_value(method, TSI_WD) : 0,
+                                  .decay = decays ? (float)tsi_value(method, TSI_WD) : 0,
                                   .rate = inside ? step->lr : 1,
                                   .threads = method->options.threads};
     switch (method->stages.direction) {
     case TSI_DIRECTION_GRADIENT: break;
+    case TSI_DIRECTION_NESTEROV:
     case TSI_DIRECTION_MOMENTUM:
         direct->momentum = (float)tsi_value(method, TSI_MOMENTUM);
         direct->add = 1;

@@ -20,6 +20,9 @@
 static const terse_option options[TSI_SETTINGS] = {
     [TSI_LR] = {REAL("lr", 0, 1000, "learning rate")},
     [TSI_WD] = {REAL("wd", 0, 1, "weight decay")},
+    [TSI_DECAY] = {CHOICE(
+        "decay", "decoupled|momentum", 1,
+        "where wd * x is added: to the vote, or to the gradient in the momentum")},
     [TSI_MOMENTUM] = {REAL("momentum", 0, 0.9999, "momentum coefficient")},
     [TSI_BETA] = {REAL("beta", 0, 0.9999, "momentum; 0 is signsgd")},
     [TSI_BETA1] = {REAL("beta1", 0, 0.9999, "decay of the first moment")},
@@ -71,10 +74,14 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_RAMP] = {WHOLE("ramp", 0, 1e9, "steps of linear warm-up of lr")},
     [TSI_CLIP] = {REAL("clip", 0, 1e30, "largest norm of a worker's gradient; 0: no clipping")},
     [TSI_WARMUP] = {WHOLE("warmup", 0, 1e9, "first steps, which send everything as f32")},
+    [TSI_SIGN_WARMUP] = {WHOLE("sign_warmup", 0, 1e9,
+                               "first steps, which vote with gradients while momenta grow")},
     [TSI_EVERY] = {WHOLE("every", 1, 1e6, "steps between exchanges")},
     [TSI_OUTER_LR] = {REAL("outer_lr", 0, 100, "factor of the exchanged change")},
     [TSI_OUTER_MOMENTUM] = {REAL("outer_momentum", 0, 0.9999, "momentum of the exchanged changes")},
     [TSI_NESTEROV] = {CHOICE("nesterov", "no|yes", 1, "outer momentum in Nesterov's form")},
+    [TSI_EITHER_NESTEROV] = {CHOICE("nesterov", "no|yes", 1,
+                                    "momentum in Nesterov's form; with every > 1 the outer one")},
     [TSI_MIN] = {WHOLE("min", 0, 1e12, "tensors with fewer elements are sent as f32")},
 };
 

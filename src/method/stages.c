@@ -94,6 +94,8 @@ static void take_row(const struct tsi_settings *settings, struct tsi_stages *out
     out->unit = row->unit;
     out->update = row->update;
     out->combine = row->combine;
+    if (settings->value[TSI_EITHER_NESTEROV] != 0 && settings->value[TSI_EVERY] <= 1)
+        out->direction = TSI_DIRECTION_NESTEROV;
     tsi_settings_fill(settings, exact ? "f32" : row->codec, out->codec, sizeof out->codec);
     if (row->back && settings->value[TSI_KX] > 0) {
         tsi_settings_fill(settings, row->back, out->back, sizeof out->back);
@@ -203,7 +205,8 @@ terse_status tsi_stages_read(const char *spec, struct tsi_settings *settings,
         status = check_adam(settings, out, fault);
     if (status != TERSE_OK)
         return status;
-    if (out->direction == TSI_DIRECTION_MOMENTUM && settings->value[TSI_MOMENTUM] == 0)
+    if ((out->direction == TSI_DIRECTION_MOMENTUM || out->direction == TSI_DIRECTION_NESTEROV) &&
+        settings->value[TSI_MOMENTUM] == 0)
         out->direction = TSI_DIRECTION_GRADIENT;
     out->model = settings->value[TSI_SCOPE] != 0;
     out->tie_coin = settings->value[TSI_TIE] == 0;

@@ -144,7 +144,8 @@ static void choose_buffers(terse_method *method)
     direct->in = pair->now;
     direct->out = in_place && pair->now ? pair->now : pair->next;
     in->take = buffers->residual.now ? direct->out : NULL;
-    in->source = direct->out ? direct->out : direct->m ? direct->m_out : method->step.gradient;
+    const float *const made = direct->out ? direct->out : direct->m_out;
+    in->source = tsi_encodes_gradient(method) ? method->step.gradient : made;
     in->owner.now = buffers->owner.now;
     in->owner.next = buffers->owner.next;
 }
@@ -483,11 +484,8 @@ terse_status terse_method_step_tensors(terse_method *method, const float *const 
         if (!gradient[t] && tsi_layout_piece(method->layout, t).count > 0)
             return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL", t);
     struct tsi_buffers *const buffers = &method->buffers;
-    if (tsi_value(method, TSI_CLIP) == 0 && !method->stages.local &&
-        (buffers->residual.now || buffers->change.next || buffers->m.now)) {
-        const float *const none = NULL;
-        return step_workers(&method, &none, gradient, 1, report, fault);
-    }
+    if (tsi_value(method, TSI_CLIP) == 0 && !method->stages.local && !tsi_encodes_gradient(method))
+        return step_workers(&method, &(const float *){NULL}, gradient, 1, report, fault);
     if (!tsi_buffer_make(&buffers->flat, 1, method->count))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
     for (uint32_t t = 0; t < tensors; t++) {

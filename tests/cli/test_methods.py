@@ -89,6 +89,9 @@ class Methods(Case):
                          ("weights", "none"))
         self.assertEqual((stages("ef-sign")["direction"], stages("ef-sign:momentum=0.9")["direction"]),
                          ("gradient", "momentum"))
+        self.assertEqual(
+            [stages("ef-sign:momentum=0.9,nesterov=yes" + more)["direction"] for more in ("", ",every=2")],
+            ["nesterov", "momentum"])
         self.assertEqual((stages("topk")["owner"], stages("topk:combine=shard")["owner"]),
                          ("none", "residual"))
         self.assertEqual(stages("codec=sign")["combine"], "vote")
@@ -124,6 +127,9 @@ class Wrong(Case):
         self.assertEqual(lines[1], "  def:ratio=64,lambda=7")
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))
         self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
+        self.assertIn("a whole number in 0..1e9, not -1", self.wrong("signum:sign_warmup=-1"))
+        self.assertIn("nesterov is no|yes", self.wrong("ef-sign:nesterov=1"))
+        self.assertIn("decoupled|momentum", self.wrong("signum:decay=inside"))
         lines = self.wrong("lr=0.1,codec=topk:keep=7").splitlines()
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))
 

@@ -65,8 +65,10 @@ static void check(const char *spec, uint32_t workers)
     fill(&crew, -1);
     for (int step = 0; step < 60 && !skipped; step++)
         skipped = skips(&crew, spec);
-    if (!skipped)
-        fail_msg("%s, %u workers: the weights never overflow", spec, workers);
+    /* a decay that takes part in the vote draws such weights back, whatever the gradient */
+    if (skipped == (strstr(spec, "decay=momentum") != NULL))
+        fail_msg("%s, %u workers: the weights %s", spec, workers,
+                 skipped ? "overflow" : "never overflow");
     if (!crew_floats(&crew, 0, "residual") && !crew_floats(&crew, 0, "local change")) {
         for (uint32_t r = 0; r < workers; r++)
             assert_int_equal(terse_method_set_lr(crew.method[r], 0), TERSE_OK);

@@ -54,39 +54,59 @@ static void expect_weights(const struct crew *crew, const struct rule *rule, dou
 
 #define SIGNUM_LR 0.01
 
-/* m_k = beta m_k + (1-beta) g_k; x -= lr (sgn(sum sgn m_k) + wd x); a tie is +1. */
-static void vote_of_momenta(struct rule *rule, const struct crew *crew, double beta, double wd)
+struct signum {
+    double beta;
+    double wd;
+    int in_momentum; /* decay=momentum */
+    uint64_t warmup; /* sign_warmup */
+};
+
+/* m_k = beta m_k + (1-beta) g_k; x -= lr (sgn(sum sgn m_k) + wd x); a tie is +1. wd x is part of
+ * g_k instead where decay is in the momentum. The first votes are the signs of g_k, without decay.
+ */
+static void vote_of_momenta(struct rule *rule, const struct crew *crew, const struct signum *signum,
+                            uint64_t step)
 {
+    const double beta = signum->beta;
+    const double inner = signum->in_momentum ? signum->wd : 0;
+    const double outer = signum->in_momentum ? 0 : signum->wd;
     for (size_t i = 0; i < COUNT; i++) {
         int votes = 0;
         for (uint32_t k = 0; k < crew->workers; k++) {
             double *const m = &rule->m[k][i];
-            *m = beta * *m + (1 - beta) * (double)crew->gradient[k][i];
-            votes += *m < 0 ? -1 : 1;
-            rule->close[i] |= fabs(*m) < 1e-6;
+            const double g = (double)crew->gradient[k][i];
+            *m = beta * *m + (1 - beta) * (g + inner * rule->x[i]);
+            const double voter = step < signum->warmup ? g : *m;
+            votes += voter < 0 ? -1 : 1;
+            rule->close[i] |= fabs(voter) < 1e-6;
         }
-        rule->x[i] -= SIGNUM_LR * ((votes < 0 ? -1 : 1) + wd * rule->x[i]);
+        rule->x[i] -= SIGNUM_LR * ((votes < 0 ? -1 : 1) + outer * rule->x[i]);
     }
 }
 
 static void signum_votes_with_its_momenta(void **unused)
 {
-    static const double betas[] = {0, 0.5, 0.9, 0.99};
+    static const struct signum cases[] = {
+        {0, 0, 0, 0},     {0.5, 0.2, 0, 0}, {0.9, 0, 0, 0},    {0.99, 0.2, 0, 0},
+        {0, 0.9, 1, 0},   {0.5, 0.9, 1, 0}, {0.9, 0.9, 1, 0},  {0.9, 0, 1, 0},
+        {0.9, 0.2, 0, 1}, {0.99, 0, 0, 15}, {0.9, 0.9, 1, 15}, {0.5, 0, 0, STEPS},
+    };
     static struct rule rule;
     float start[COUNT];
     (void)unused;
     for (size_t c = 0; c < 4; c++) {
-        for (size_t b = 0; b < 4; b++) {
-            char spec[80];
-            const double wd = b % 2 == 0 ? 0 : 0.2;
-            (void)snprintf(spec, sizeof spec, "signum:lr=%g,beta=%g,wd=%g,tie=plus", SIGNUM_LR,
-                           betas[b], wd);
+        for (size_t s = 0; s < sizeof cases / sizeof cases[0]; s++) {
+            char spec[120];
+            (void)snprintf(spec, sizeof spec,
+                           "signum:lr=%g,beta=%g,wd=%g,decay=%s,sign_warmup=%d,tie=plus", SIGNUM_LR,
+                           cases[s].beta, cases[s].wd,
+                           cases[s].in_momentum ? "momentum" : "decoupled", (int)cases[s].warmup);
             start_at(&rule, start);
             struct crew crew = new_crew(spec, crowds[c], start);
             for (uint64_t step = 0; step < STEPS; step++) {
                 crew_gradients(&crew, TEST_NORMAL, step);
                 crew_step(&crew);
-                vote_of_momenta(&rule, &crew, betas[b], wd);
+                vote_of_momenta(&rule, &crew, &cases[s], step);
                 expect_weights(&crew, &rule, 1e-5);
             }
             size_t close = 0;
@@ -201,6 +221,36 @@ static void updates_have_momentum_and_decay(void **unused)
     }
 }
 
+/* Every worker's d_k = g_k + momentum m_k, m_k = momentum m_k + g_k, decay in g_k;
+ * x -= lr mean d_k. */
+static void workers_have_nesterov_momentum(void **unused)
+{
+    static struct rule rule;
+    float start[COUNT];
+    (void)unused;
+    for (size_t c = 0; c < 4; c++) {
+        start_at(&rule, start);
+        struct crew crew =
+            new_crew("direction=nesterov,codec=f32,update=subtract,lr=0.05,momentum=0.7,wd=0.4",
+                     crowds[c], start);
+        for (uint64_t step = 0; step < STEPS; step++) {
+            crew_gradients(&crew, TEST_NORMAL, step);
+            crew_step(&crew);
+            for (size_t i = 0; i < COUNT; i++) {
+                double change = 0;
+                for (uint32_t k = 0; k < crew.workers; k++) {
+                    const double g = (double)crew.gradient[k][i] + 0.4 * rule.x[i];
+                    rule.m[k][i] = 0.7 * rule.m[k][i] + g;
+                    change += (g + 0.7 * rule.m[k][i]) / crew.workers;
+                }
+                rule.x[i] -= 0.05 * change;
+            }
+            expect_weights(&crew, &rule, 1e-5);
+        }
+        crew_free(&crew);
+    }
+}
+
 /* ---- local steps ---- */
 
 struct local {
@@ -275,6 +325,7 @@ int main(void)
         cmocka_unit_test(signum_votes_with_its_momenta),
         cmocka_unit_test(adam_corrects_its_bias),
         cmocka_unit_test(updates_have_momentum_and_decay),
+        cmocka_unit_test(workers_have_nesterov_momentum),
         cmocka_unit_test(local_steps_have_an_outer_step),
     };
     return cmocka_run_group_tests_name("reference", tests, NULL, NULL);

@@ -340,22 +340,26 @@ static void wrong_signs_stay_below_the_bound(void **unused)
 
 /* ---- EF-sign ---- */
 
-/* p = lr g + e; D = mean |p| sgn p; x -= D; e = p - D. The owner encodes D again, which gives D.
- */
-static void ef_sign_is_its_rule(void **unused)
+enum form { PLAIN, MOMENTUM, NESTEROV };
+
+/* p = lr d + e; D = mean |p| sgn p; x -= D; e = p - D. The owner encodes D again, which gives D.
+ * d is g; or m = 0.8 m + g; or in Nesterov's form g + 0.8 m. */
+static void expect_ef_sign(const char *spec, enum form form)
 {
-    struct crew crew = crew_new(&(struct crew_plan){
-        .spec = "ef-sign:lr=0.1", .workers = 1, .count = 50, .measure_every = 1});
+    struct crew crew =
+        crew_new(&(struct crew_plan){.spec = spec, .workers = 1, .count = 50, .measure_every = 1});
     double x[50] = {0};
     double e[50] = {0};
-    (void)unused;
+    double m[50] = {0};
     for (uint64_t step = 0; step < 20; step++) {
         double size = 0;
         double kept = 0;
         double given = 0;
         crew_gradients(&crew, TEST_NORMAL, step);
         for (size_t i = 0; i < 50; i++) {
-            e[i] += 0.1 * (double)crew.gradient[0][i];
+            const double g = (double)crew.gradient[0][i];
+            m[i] = 0.8 * m[i] + g;
+            e[i] += 0.1 * (form == PLAIN ? g : form == MOMENTUM ? m[i] : g + 0.8 * m[i]);
             size += fabs(e[i]) / 50;
             given += e[i] * e[i];
         }
@@ -372,6 +376,15 @@ static void ef_sign_is_its_rule(void **unused)
         close_to(crew.report[0].compression_error, sqrt(kept / given), 1e-4, "error", 0);
     }
     crew_free(&crew);
+}
+
+static void ef_sign_is_its_rule(void **unused)
+{
+    (void)unused;
+    expect_ef_sign("ef-sign:lr=0.1", PLAIN);
+    expect_ef_sign("ef-sign:lr=0.1,momentum=0.8", MOMENTUM);
+    expect_ef_sign("ef-sign:lr=0.1,momentum=0.8,nesterov=yes", NESTEROV);
+    expect_ef_sign("ef-sign:lr=0.1,nesterov=yes", PLAIN);
 }
 
 /* min x/4 with g = 4 w.p. 1/4, else -1: the sign climbs, its remembered error falls. */
