@@ -120,14 +120,15 @@ class Printed(TrainCase):
         self.assertIn(b"combine=", done.stderr)
 
     def test_a_line_that_changes_on_a_terminal(self):
-        words = (*self.small, "--workers", "2", "--steps", "600", "--evaluate-every", "300",
+        words = (*self.small, "--workers", "2", "--steps", "2000", "--evaluate-every", "1000",
                  "--method", "signum")
         code, out, seen = read_terminal(words, {"NO_COLOR": "1"})
         self.assertEqual(code, 0, seen)
-        drawn = re.findall(r"\r\033\[K(step \d+[^\r\n]*)", seen)
-        self.assertTrue(drawn, seen)
-        self.assertRegex(drawn[0], r"^step \d+ of 600  loss \S+.*examples/s.*per step, ")
-        self.assertTrue(all(re.search(r"  about \d+ s left  ", line) for line in drawn[1:]), drawn)
+        drawn = re.findall(r"\r\033\[K(step \d+ of [^\r\n]*)", seen)
+        self.assertGreater(len(drawn), 1, seen)
+        self.assertRegex(drawn[0], r"^step \d+ of 2000  loss \S+.*examples/s.*per step, ")
+        for line in drawn[1:]:
+            self.assertRegex(line, r"  about \d+ s left")
         self.assertNotRegex(seen, r"\033\[[0-9;]*m")  # NO_COLOR
         self.assertNotIn("\r", out)
         self.assertIn("weights hash", out)
