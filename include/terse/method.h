@@ -265,6 +265,9 @@ TERSE_API const char *terse_method_settings(const terse_method *method);
 /* Replaces lr and schedule from the next step on. All workers must set the same value. */
 TERSE_API TERSE_CHECK terse_status terse_method_set_lr(terse_method *method, double lr);
 TERSE_API uint64_t terse_method_steps_done(const terse_method *method);
+/* Of these, the exchanges after which the weights stayed as they were because their step was too
+ * long (reject=yes of topk and regtopk); restored with the state. */
+TERSE_API uint64_t terse_method_steps_rejected(const terse_method *method);
 TERSE_API uint32_t terse_method_workers(const terse_method *method);
 
 /* ---- state: everything but the weights, to save and restore between steps ---- */
