@@ -57,6 +57,10 @@ int train_result_print(const struct train_request *request, const struct trn_res
     }
     table_cell(table, "steps");
     table_cell(table, "%s", com_show_count(result->steps).text);
+    if (result->rejected) {
+        table_cell(table, "steps rejected");
+        table_cell(table, "%s", com_show_count(result->rejected).text);
+    }
     const char *const judged = request->settings.validation > 0 ? "validation" : "test";
     table_cell(table, "%s loss", judged);
     table_cell(table, "%.4f", result->loss);
@@ -109,6 +113,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
     com_json_put_u64(object, "bytes_other", result->bytes_other);
     com_json_put_u64(object, "skipped", result->skipped);
     com_json_put_u64(object, "capped", result->capped);
+    com_json_put_u64(object, "rejected", result->rejected);
     com_json_put_hex(object, "weights_hash", result->weights_hash);
     com_json_put_real(object, "seconds", result->seconds);
     com_json_put_real(object, "examples_per_second", result->examples_per_second);

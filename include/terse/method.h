@@ -265,6 +265,9 @@ TERSE_API const char *terse_method_settings(const terse_method *method);
 /* Replaces lr and schedule from the next step on. All workers must set the same value. */
 TERSE_API TERSE_CHECK terse_status terse_method_set_lr(terse_method *method, double lr);
 TERSE_API uint64_t terse_method_steps_done(const terse_method *method);
+/* Of these, the exchanges after which the weights stayed as they were because their step was too
+ * long (reject=yes of topk and regtopk); restored with the state. */
+TERSE_API uint64_t terse_method_steps_rejected(const terse_method *method);
 TERSE_API uint32_t terse_method_workers(const terse_method *method);
 
 /* ---- state: everything but the weights, to save and restore between steps ---- */
@@ -272,8 +275,9 @@ TERSE_API uint32_t terse_method_workers(const terse_method *method);
 /* What to do with a part of the state when the number of workers changes. Aggregates are means over
  * the workers, so it is the mean of the residuals that is outstanding and must not change: every
  * new worker gets it. (Their sum would be outstanding K / K' times over, K workers before and K'
- * after.) Evaluation weights and the first zero-gradient aggregate of a linear codec then stay the
- * same, to rounding. */
+ * after.) Where the old workers had weights (options.worker_weight), every mean here is weighted by
+ * them: sum w_k e_k / sum w_k. Evaluation weights and the first zero-gradient aggregate of a linear
+ * codec then stay the same, to rounding. */
 typedef enum terse_state_kind {
     TERSE_STATE_SHARED,   /* equal on all workers: take any worker's copy */
     TERSE_STATE_RESIDUAL, /* floats, a residual: every new worker gets the mean of the old ones */

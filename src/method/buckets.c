@@ -30,8 +30,7 @@ static terse_status check_bucket(const terse_method *method, uint32_t first, uin
 /* ---- scope=model ---- */
 
 /* What is selected depends on all elements, so a bucket is only noted, and the step is one of a
- * gradient that came by tensor. That costs less than to accumulate each bucket at once: all that is
- * done to a slice still meets in the cache, and no element is read once more to be selected. */
+ * gradient that came by tensor: nothing is accumulated before all buckets are there. */
 static void gather(terse_method *method, const float *gradient, uint32_t first, uint32_t count)
 {
     for (uint32_t t = first; t < first + count; t++)

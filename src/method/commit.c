@@ -40,7 +40,7 @@ void tsi_method_point(terse_method *method)
         memcpy(buffers->point, buffers->weights, method->count * sizeof(float));
 }
 
-/* ---- commit ---- */
+/* ---- the update ---- */
 
 static struct tsi_update update_of(const terse_method *method)
 {
@@ -90,7 +90,7 @@ int tsi_weights_stay_finite(terse_method *method, double largest)
         struct tsi_bucket *const bucket = step->posted[i];
         if (bucket->aggregate.partial && !tsi_update_is_local(&update))
             tsi_aggregate_expand(&bucket->aggregate, step->in->dense, bucket->first, bucket->count);
-        finite = tsi_update_stays_finite(&update, &bucket->aggregate);
+        finite = tsi_update_stays_finite(&update, &bucket->aggregate, NULL);
     }
     return finite;
 }
@@ -113,6 +113,56 @@ static void update_weights(terse_method *method)
     }
 }
 
+/* ---- rejection: a step of the weights that is much longer than the last one is not taken (the
+ * programs of RegTop-k's authors) ---- */
+
+#define FIRST_REJECTED 1e5 /* |x_new - x_old|^2, */
+#define LONGER 100         /* and what later ones are in units of the last one that was taken */
+
+void tsi_rejection_check(struct tsi_rejection *rejection)
+{
+    if (!(rejection->least > 0 && isfinite(rejection->least)))
+        rejection->least = FIRST_REJECTED;
+}
+
+/* |x_new - x_old|^2 if the update is done, added up in the order of the tensors, whatever the
+ * buckets are and in whatever order they were posted: every worker has the same bits. */
+static double square_of_step(terse_method *method)
+{
+    const struct tsi_step *const step = &method->step;
+    const struct tsi_update update = update_of(method);
+    double square = 0;
+    for (uint32_t t = 0, next = 0; t < terse_layout_tensors(method->layout); t = next) {
+        uint32_t i = 0;
+        while (step->posted[i]->first_tensor != t)
+            i++;
+        struct tsi_bucket *const bucket = step->posted[i];
+        if (bucket->aggregate.partial && !tsi_update_is_local(&update))
+            tsi_aggregate_expand(&bucket->aggregate, step->in->dense, bucket->first, bucket->count);
+        (void)tsi_update_stays_finite(&update, &bucket->aggregate, &square);
+        next = t + bucket->tensor_count;
+    }
+    return square;
+}
+
+/* A step that moves nothing says nothing of the length of the next one. */
+static int is_rejected(terse_method *method)
+{
+    struct tsi_rejection *const rejection = &method->bounds.rejection;
+    if (tsi_value(method, TSI_REJECT) == 0)
+        return 0;
+    const double square = square_of_step(method);
+    if (square >= rejection->least) {
+        rejection->count++;
+        return 1;
+    }
+    if (square > 0)
+        rejection->least = LONGER * square;
+    return 0;
+}
+
+/* ---- commit ---- */
+
 /* After the agreement the order over all buckets is: posterior, update, new state, next point. */
 static void commit(terse_method *method, terse_method_report *report)
 {
@@ -129,7 +179,8 @@ static void commit(terse_method *method, terse_method_report *report)
     if (step->scores)
         tsi_posterior_remember(&method->posterior, step->posted, step->posted_count,
                                tsi_value(method, TSI_VALUES) != 0 ? step->in->take : NULL);
-    update_weights(method);
+    if (!is_rejected(method))
+        update_weights(method);
     for (size_t i = first; i < end; i++)
         *pairs[i] = (struct tsi_pair){pairs[i]->next, pairs[i]->now};
     if (buffers->change.now) /* what local steps added up was sent */

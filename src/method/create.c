@@ -209,6 +209,7 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
     method->count = (size_t)terse_layout_count(layout);
     method->buffers.weights = weights;
     method->progress.lr_given = -1;
+    tsi_rejection_check(&method->bounds.rejection);
     method->rule = (struct tsi_bit_rule){method, tsi_method_bits};
     if (method->options.threads == 0)
         method->options.threads = 1;

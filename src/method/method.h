@@ -110,6 +110,13 @@ struct tsi_reach {
     double m; /* of the update */
 };
 
+/* reject=yes: how far the weights may move in a step, and how often they were to move further. A
+ * part of the state, equal on all workers. */
+struct tsi_rejection {
+    double least;   /* |x_new - x_old|^2 of the shortest step that is rejected */
+    uint64_t count; /* steps that were */
+};
+
 /* Upper bounds of magnitudes, see rates.c. */
 struct tsi_bounds {
     int known;
@@ -118,6 +125,7 @@ struct tsi_bounds {
     double residual;
     double ratio; /* |m| / sqrt(v) */
     struct tsi_reach reach;
+    struct tsi_rejection rejection;
 };
 
 enum tsi_step_state {
@@ -304,6 +312,8 @@ void tsi_move_point(const terse_method *method, const float *residual, size_t fi
  * `largest`? Bounds tell; where they do not, and the aggregates are there, the update is tried on
  * copies. All ranks hold the same numbers and find the same. */
 int tsi_weights_stay_finite(terse_method *method, double largest);
+/* Sets the limit of a first step where there is none yet, or where what was restored is none. */
+void tsi_rejection_check(struct tsi_rejection *rejection);
 /* Commits, or skips where `skipped` says why, and fills in the report. */
 void tsi_step_end(terse_method *method, terse_status skipped, int32_t skipped_by,
                   terse_method_report *report);

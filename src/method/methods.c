@@ -115,7 +115,7 @@ const struct tsi_method_row tsi_methods[] = {
      .update = TSI_UPDATE_SGD,
      .posterior = 1,
      OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_SCOPE, "tensor"}, {TSI_MU, "4"},
-             {TSI_FORM, "prev"}, {TSI_VALUES, "f32"}, REST),
+             {TSI_FORM, "prev"}, {TSI_VALUES, "f32"}, {TSI_REJECT, "no"}, REST),
      .about = {.summary = "Top-k whose scores fall where other workers cancelled",
                .formula = "a_k = g_k + e_k;  score_j = |a_j| * tanh(|1 + Delta_j| / mu)\n"
                           "1 + Delta_j = G_j / (w * a_prev_j) where j was sent in the last step, "
@@ -184,7 +184,8 @@ const struct tsi_method_row tsi_methods[] = {
      .codec = "topk:keep={keep},values={values}",
      .combine = "allgather",
      .update = TSI_UPDATE_SGD,
-     OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_SCOPE, "tensor"}, {TSI_VALUES, "f32"}, REST),
+     OPTIONS(SGD("0.1", "0"), {TSI_KEEP, "0.01"}, {TSI_SCOPE, "tensor"}, {TSI_VALUES, "f32"},
+             {TSI_REJECT, "no"}, REST),
      .about = {.summary = "the largest elements of gradient plus residual",
                .formula = "a_k = g_k + e_k;  send the k largest |a_k|;  e_k = a_k - sent\n"
                           "x <- x - lr * mean sent",

@@ -46,6 +46,8 @@ static const terse_option options[TSI_SETTINGS] = {
     [TSI_MU] = {REAL("mu", 1e-6, 1e6, "temperature: small is Top-k, large regularises more")},
     [TSI_FORM] = {CHOICE("form", "prev|cur", 1,
                          "what the last aggregate is compared with: a_prev, or a")},
+    [TSI_REJECT] = {CHOICE("reject", "no|yes", 1,
+                           "yes: weights do not take a step of 100 times the last one's square")},
     [TSI_KG] = {CHOICE("kg", "0|1|2|3|4|5|6|7|8|9|10|11|12|13|14|off", TSI_KG_OFF,
                        "grid of the Adam steps: 2 kg + 3 levels; off: not quantized")},
     [TSI_KX] = {WHOLE("kx", 0, 14, "grid of the weights: 2^(kx+1) + 1 levels; 0: not quantized")},

@@ -33,6 +33,7 @@ enum tsi_setting {
     TSI_VALUES,
     TSI_MU,
     TSI_FORM,
+    TSI_REJECT,
     TSI_KG,
     TSI_KX,
     TSI_RANGE,

@@ -309,6 +309,9 @@ terse_status tsi_stages_gradient(const struct tsi_settings *settings,
                         "every: a gradient for another optimizer is exchanged in every step");
     if (settings->value[TSI_WD] > 0)
         return tsi_fail(fault, TERSE_BAD_SPEC, 0, "wd: decay belongs to the optimizer");
+    if (settings->value[TSI_REJECT] != 0)
+        return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                        "reject=yes: the optimizer takes the step, and would have to reject it");
     return TERSE_OK;
 }
 

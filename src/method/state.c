@@ -37,7 +37,7 @@ static struct part factors_of(const terse_method *method)
     return (struct part){"factors", len ? codec->states : NULL, len, TERSE_STATE_SHARED, 0};
 }
 
-enum { MAX_PARTS = 16 };
+enum { MAX_PARTS = 17 };
 
 static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
 {
@@ -45,6 +45,7 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
     const struct tsi_buffers *const buffers = &method->buffers;
     const int owns = method->stages.update == TSI_UPDATE_REPLACE;
     const int local = method->stages.local;
+    const int rejects = tsi_value(method, TSI_REJECT) != 0;
     const size_t sent = posterior->cap;
     const size_t records = method->bits ? method->slots : 0;
     const struct part all[MAX_PARTS] = {
@@ -67,6 +68,8 @@ static size_t parts_of(terse_method *method, struct part out[MAX_PARTS])
         {"sent sum", posterior->sum, sent * sizeof(float), TERSE_STATE_HINT, 0},
         {"bits", method->bits, records * sizeof *method->bits, TERSE_STATE_HINT, 0},
         factors_of(method),
+        {"rejection", &method->bounds.rejection, rejects ? sizeof method->bounds.rejection : 0,
+         TERSE_STATE_SHARED, 0},
     };
     size_t count = 0;
     for (size_t i = 0; i < MAX_PARTS; i++)
@@ -122,6 +125,7 @@ terse_status terse_method_restored(terse_method *method, terse_fault *fault)
     method->bounds.known = 0;
     method->bounds.reach.known = 0;
     check_posterior(method);
+    tsi_rejection_check(&method->bounds.rejection);
     tsi_method_bits_restored(method);
     keep_slices(method, method->buffers.owner.now);
     if (!method->stages.local ||
@@ -218,6 +222,11 @@ terse_status terse_method_set_lr(terse_method *method, double lr)
 uint64_t terse_method_steps_done(const terse_method *method)
 {
     return method->progress.step;
+}
+
+uint64_t terse_method_steps_rejected(const terse_method *method)
+{
+    return method->bounds.rejection.count;
 }
 
 uint32_t terse_method_workers(const terse_method *method)

@@ -304,7 +304,18 @@ void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *agg
 
 /* ---- trying ---- */
 
-static int try_tile(const struct job *job, size_t at, size_t count)
+/* |x_new - x_old|^2 in the order of the elements. Nothing is added where nothing moves: spans and
+ * buckets may be cut in any way. */
+static void add_square(double *square, const float *restrict after, const float *restrict before,
+                       size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const double moved = (double)after[i] - (double)before[i];
+        *square += moved * moved;
+    }
+}
+
+static int try_tile(const struct job *job, size_t at, size_t count, double *square)
 {
     struct job part = *job;
     struct tsi_update *const update = &part.update;
@@ -324,6 +335,8 @@ static int try_tile(const struct job *job, size_t at, size_t count)
         if (*buffer[b])
             *buffer[b] = memcpy(copy[b], *buffer[b], count * sizeof(float));
     dense_of(update)(&part, 0, 0, count);
+    if (square)
+        add_square(square, update->weights, job->update.weights + at, count);
     for (size_t b = 0; b < sizeof buffer / sizeof buffer[0]; b++) {
         const uint32_t here = *buffer[b] ? update->kernel->magnitude_max_f32(*buffer[b], count) : 0;
         most = here > most ? here : most;
@@ -331,26 +344,33 @@ static int try_tile(const struct job *job, size_t at, size_t count)
     return most < TSK_INFINITY_BITS;
 }
 
-static int try_list(const struct tsi_update *update, const struct tsi_span *span, float divisor)
+static int try_list(const struct tsi_update *update, const struct tsi_span *span, float divisor,
+                    double *square)
 {
     int finite = 1;
-    for (size_t i = 0; i < span->count; i++)
-        finite &= isfinite(update->weights[span->first + span->index[i]] -
-                           update->lr * (span->value[i] / divisor)) != 0;
+    for (size_t i = 0; i < span->count; i++) {
+        const float before = update->weights[span->first + span->index[i]];
+        const float after = before - update->lr * (span->value[i] / divisor);
+        finite &= isfinite(after) != 0;
+        if (square)
+            add_square(square, &after, &before, 1);
+    }
     return finite;
 }
 
-int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate)
+int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate,
+                            double *square)
 {
     int finite = 1;
     for (uint32_t i = 0; i < aggregate->count && finite; i++) {
         const struct tsi_span *const span = &aggregate->span[i];
         struct job job = job_of(update, aggregate, span);
         if (span->kind == TSI_SPAN_LIST)
-            finite = try_list(update, span, aggregate->divisor);
+            finite = try_list(update, span, aggregate->divisor, square);
         for (size_t at = 0; span->kind != TSI_SPAN_LIST && at < span->count && finite;
              at += TSI_TILE)
-            finite = try_tile(&job, at, span->count - at < TSI_TILE ? span->count - at : TSI_TILE);
+            finite = try_tile(&job, at, span->count - at < TSI_TILE ? span->count - at : TSI_TILE,
+                              square);
     }
     return finite;
 }

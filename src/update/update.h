@@ -53,8 +53,10 @@ struct tsi_update {
 int tsi_update_is_local(const struct tsi_update *update);
 
 /* Does everything that the update would write stay finite? Tries it on copies, tile by tile: as
- * slow as the update itself. Not for updates that replace or write. */
-int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate);
+ * slow as the update itself. Not for updates that replace or write. Adds |x_new - x_old|^2 to
+ * *square, which may be NULL; all of it where everything stays finite. */
+int tsi_update_stays_finite(const struct tsi_update *update, const struct tsi_aggregate *aggregate,
+                            double *square);
 
 /* Visits the spans. A partial aggregate is only for updates that are local. */
 void tsi_update(const struct tsi_update *update, const struct tsi_aggregate *aggregate);

@@ -104,6 +104,23 @@ class Printed(TrainCase):
         self.assertNotIn(b"16 bits", done.stderr)
         self.assertEqual(json.loads(done.stdout)["capped"], 0)
 
+    def test_rejected_steps(self):
+        """The first step of so large a rate is too long; the number is kept over a resume."""
+        folder = os.path.join(self.folder, "rejected")
+        words = (*self.small, "--workers", "2", "--out", folder)
+        spec = "topk:keep=0.5,lr=%s,reject=yes"
+        done = self.terse("train", *words, "--steps", "3", "--json", "--method", spec % "1000",
+                          "--checkpoint-every", "2")
+        self.assertEqual(json.loads(done.stdout)["rejected"], 3)
+        with open(os.path.join(folder, "metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        self.assertEqual([line["rejected"] for line in lines if line["kind"] == "end"], [3])
+        done = self.terse("train", "--resume", folder, "--steps", "5", "-q")
+        self.assertRegex(done.stdout.decode(), r"steps rejected +5\n")
+        done = self.terse("train", *self.small, "--workers", "2", "--steps", "3", "--json",
+                          "--method", spec % "0.01")
+        self.assertEqual(json.loads(done.stdout)["rejected"], 0)
+
     def test_plain_lines_into_a_pipe(self):
         done = self.terse("train", *self.small, "--steps", "4", "--workers", "2",
                           "--evaluate-every", "2", "--json")

@@ -115,7 +115,10 @@ static void one_element_is_found(void **unused)
                                         "topk:lr=100,momentum=0.5",
                                         "qsgd:lr=100",
                                         "fp16:lr=1000",
-                                        "bf16:lr=100"};
+                                        "bf16:lr=100",
+                                        "topk:lr=100,combine=sparse-allreduce",
+                                        "qsgd:lr=100,combine=allgather",
+                                        "median:lr=100"};
     (void)unused;
     for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++)
         for (size_t c = 0; c < 3; c++)

@@ -39,6 +39,9 @@ static const char *const more[] = {
     "regtopk:keep=0.05,scope=model,momentum=0.9,warmup=1",
     "regtopk:keep=0.4,mu=1,scope=model,combine=sparse-allreduce,values=f16",
     "topk:keep=0.02,scope=model,feedback=none",
+    /* the first step is too long for the weights, later ones are not */
+    "topk:keep=0.0005,warmup=1,lr=15,reject=yes",
+    "regtopk:keep=0.0005,warmup=1,lr=15,momentum=0.5,reject=yes,combine=sparse-allreduce",
     /* clipping, decay, rates */
     "dense:clip=1,wd=0.01",
     "ef:ratio=8,clip=1,wd=0.01",

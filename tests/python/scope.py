@@ -1,6 +1,7 @@
 """The hook where the selection is over all parameters, and where ranks have weights."""
 
 import torch
+import torch.distributed as dist
 
 import terse
 import terse.torch
@@ -69,3 +70,39 @@ def case_worker_weights(rank, workers):
            lambda: terse.torch.optim.Spec([torch.nn.Parameter(torch.zeros(9))], "dense", lr=1.0,
                                           timeout=20,
                                           worker_weight=-1.0 if rank == workers - 1 else 1.0))
+    raises(ValueError if rank == 0 else terse.MismatchError,
+           lambda: state_of("dense", uneven=True, worker_weight=float(rank == 0)),
+           "uneven=True is not available with worker_weight=1")
+
+
+def case_weighted_means_for_another_number_of_workers(rank, workers):
+    """What is outstanding is sum w e / sum w; one rank alone goes on with it, in the hook and in an
+    optimizer."""
+    alone = [dist.new_group([other]) for other in range(workers)][rank]
+    weight = {"worker_weight": 1.0 + 2 * rank}
+    ddp, state = hooked(net(), "topk:keep=0.05", weight)
+    for step in range(3):
+        ddp.zero_grad()
+        x, y = batch(rank, step)
+        torch.nn.functional.cross_entropy(ddp(x), y).backward()
+    optimizer = terse.torch.optim.Spec([torch.nn.Parameter(torch.zeros(9))], "topk:keep=0.2",
+                                       lr=1.0, timeout=20, **weight)
+    optimizer.param_groups[0]["params"][0].grad = torch.arange(9.0) + 10 * rank
+    optimizer.step()
+    again = terse.torch.optim.Spec([torch.nn.Parameter(torch.zeros(9))], "topk:keep=0.2", lr=1.0,
+                                   timeout=20, process_group=alone)
+    lone = terse.torch.State("topk:keep=0.05", min=0, process_group=alone)
+    for saved, other in ((state.state_dict(), lone),
+                         (optimizer.state_dict()["terse_state"], again)):
+        held = [None] * workers
+        dist.all_gather_object(held, saved)
+        assert [each["worker_weight"] for each in held] == [1.0 + 2 * r for r in range(workers)]
+        got, parts = other._regrouped(held), held
+        if "groups" in got:
+            got, parts = got["groups"][0], [each["groups"][0] for each in held]
+        wanted = sum((1.0 + 2 * r) * each["parts"]["residual"]["data"].double()
+                     for r, each in enumerate(parts)) / sum(1.0 + 2 * r for r in range(workers))
+        assert wanted.abs().max() > 0
+        assert torch.allclose(got["parts"]["residual"]["data"].double(), wanted, rtol=1e-6)
+    for each in (state, optimizer, again, lone):
+        each.close()

@@ -386,6 +386,8 @@ terse_status trn_record_end(struct trn_worker *worker)
     com_json_put_u64(line, "bytes_sent_total", worker->result.bytes_sent);
     if (result->capped > 0)
         com_json_put_u64(line, "capped", result->capped);
+    if (result->rejected > 0)
+        com_json_put_u64(line, "rejected", result->rejected);
     com_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;

@@ -65,6 +65,7 @@ struct trn_result {
     uint64_t bytes_other; /* sent outside of steps: evaluation, checkpoints */
     uint64_t skipped;     /* skipped steps */
     uint64_t capped;      /* sections that got 16 bits though the rule of bits asked for more */
+    uint64_t rejected;    /* steps that the weights did not take (reject=yes) */
     uint64_t weights_hash;
     double seconds; /* in steps, without evaluation and checkpoints */
     double examples_per_second;

@@ -417,6 +417,7 @@ terse_status trn_worker_run(struct trn_worker *worker)
         (void)!trn_record_diverged(worker); /* the divergence is reported, not this failure */
     if (status != TERSE_OK)
         return status;
+    result->rejected = terse_method_steps_rejected(worker->method);
     result->weights_hash = trn_hash64(worker->weights, worker->count * sizeof(float), 0);
     (void)snprintf(result->method, sizeof result->method, "%s", terse_method_spec(worker->method));
     (void)snprintf(result->exchange, sizeof result->exchange, "%s",

@@ -1,7 +1,7 @@
 """A method's state as tensors: read, write, reorder, and convert to another number of workers."""
 
 import ctypes
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -136,9 +136,17 @@ def rearrange(parts: Parts, old: Tensors, new: Tensors, whole_of: Any, mask: tor
 
 # ---- another number of workers ----
 
-def _mean(held: List[torch.Tensor]) -> torch.Tensor:
+def _mean(held: List[torch.Tensor], weights: List[float]) -> torch.Tensor:
     """Rounded once; the mean of equal tensors is their value."""
-    return (torch.stack(held).double().sum(0) / len(held)).float()
+    whole = torch.zeros_like(held[0], dtype=torch.float64)
+    for each, weight in zip(held, weights):
+        whole += weight * each.double()
+    return (whole / sum(weights)).float()
+
+
+def weights_of(saved: List[Dict[str, Any]]) -> List[float]:
+    """The weights of the workers that saved these states: all have one, or none has."""
+    return [float(each.get("worker_weight", 0.0)) or 1.0 for each in saved]
 
 
 def _join(held: List[torch.Tensor]) -> torch.Tensor:
@@ -150,10 +158,11 @@ def _join(held: List[torch.Tensor]) -> torch.Tensor:
     return whole
 
 
-def regroup(saved: List[Parts], mask: torch.Tensor) -> Parts:
+def regroup(saved: List[Parts], mask: torch.Tensor, weights: Optional[List[float]] = None) -> Parts:
     """The parts of any one of the new workers, from those of the old. Aggregates are means, so what
     is outstanding is the mean of the residuals: every new worker gets it, and the means of the
-    moments. What owners have is cut anew; `mask` is 1 where this rank owns. Hints are dropped."""
+    moments, with the `weights` of the old workers (None: equal). What owners have is cut anew;
+    `mask` is 1 where this rank owns. Hints are dropped."""
     out: Parts = {}
     for name, part in saved[0].items():
         kind = part["kind"]
@@ -165,6 +174,6 @@ def regroup(saved: List[Parts], mask: torch.Tensor) -> Parts:
         elif kind == "slices":
             data = torch.where(mask > 0, _join(held), torch.zeros(()))
         else:
-            data = _mean(held)
+            data = _mean(held, weights or [1.0] * len(held))
         out[name] = {"kind": kind, "data": data}
     return out

@@ -326,8 +326,9 @@ def load_all(folder: str, state: Any, *, step: Optional[int] = None,
 
     With the same number of workers the training resumes bit for bit. With another number every
     rank gets the mean of the residuals, so that what is outstanding does not change, and the means
-    of the moments; hints (RegTop-k's last aggregate, DQ-SGD's budget) start anew. ValueError: there is no whole
-    set, or spec or seed differ."""
+    of the moments, weighted where the ranks that saved had a worker_weight; hints (RegTop-k's last
+    aggregate, DQ-SGD's budget) start anew. ValueError: there is no whole set, or spec or seed
+    differ."""
     chosen, problems = _choose(folder, state, step)
     if problems and state.rank == 0:
         warnings.warn("load_all: %s: passed over %s" % (folder, problems), stacklevel=2)

@@ -41,7 +41,8 @@ class State:
     process_group   the ranks of the DDP model; default: all
     worker_weight   weight of this rank in the mean, for example the number of its examples; on
                     every rank or on none (0). Votes are not weighted
-    uneven          True: ranks may abstain (`join`), at the cost of a small all-reduce per step
+    uneven          True: ranks may abstain (`join`), at the cost of a small all-reduce per step;
+                    not with worker_weight
 
     Created after init_process_group, it joins a group of its own at once. Created before, it joins
     at the first bucket (or in `connect`), and can be pickled until then. Rank 0 logs the complete
@@ -62,6 +63,10 @@ class State:
         failure: Optional[Exception] = None
         self.spec = str(spec)
         try:
+            if uneven and self._worker_weight:
+                raise ValueError("State: uneven=True is not available with worker_weight=%g: the "
+                                 "mean over the ranks that do not abstain would need the sum of "
+                                 "their weights. Leave out one of the two" % self._worker_weight)
             self.spec = complete(spec, min, steps)
             self._chosen = describe(self.spec)
         except (ValueError, TerseError) as why:
@@ -310,7 +315,8 @@ class State:
             return self._buckets.pending
         method = self._buckets.method
         return {"terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.rank,
-                "workers": self.workers, "tensors": list(self._buckets.tensors),
+                "workers": self.workers, "worker_weight": self._worker_weight,
+                "tensors": list(self._buckets.tensors),
                 "parts": {} if method is None else _state.read_parts(method)}
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
@@ -332,7 +338,8 @@ class State:
         """The state of this rank, from those of another number of ranks."""
         mask = self._mask_of(saved[0]["tensors"])
         return {**saved[0], "rank": self.rank, "workers": self.workers,
-                "parts": _state.regroup([each["parts"] for each in saved], mask)}
+                "parts": _state.regroup([each["parts"] for each in saved], mask,
+                                        _state.weights_of(saved))}
 
     def close(self) -> None:
         """Ends the communication thread; the hook cannot be used afterwards."""

@@ -224,6 +224,7 @@ class Optimizer(torch.optim.Optimizer):
         saved["state"] = {}  # the groups below have it
         saved["terse_state"] = {
             "terse": 2, "seed": self._seed, "rank": self.rank, "workers": self.workers,
+            "worker_weight": self._options["worker_weight"],
             "groups": [group.saved() for group in self._live()]}
         return saved
 
@@ -256,7 +257,8 @@ class Optimizer(torch.optim.Optimizer):
         for index, first in enumerate(saved[0]["groups"]):
             mask = _state.owned(first["tensors"], self.rank, self.workers,
                                 describe(first["spec"]).combine == "parameter-server")
-            parts = _state.regroup([each["groups"][index]["parts"] for each in saved], mask)
+            parts = _state.regroup([each["groups"][index]["parts"] for each in saved], mask,
+                                   _state.weights_of(saved))
             groups.append({**first, "parts": parts})
         return {**saved[0], "rank": self.rank, "workers": self.workers, "groups": groups}
 
