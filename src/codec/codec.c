@@ -135,7 +135,7 @@ static terse_status create(const struct terse_codec_ops *ops, const double *opti
     return TERSE_OK;
 }
 
-static terse_status no_such_codec(const char *name, size_t len, terse_fault *fault)
+static void tell_no_such_codec(const char *name, size_t len, terse_fault *fault)
 {
     const char *names[256];
     size_t count = 0;
@@ -144,9 +144,10 @@ static terse_status no_such_codec(const char *name, size_t len, terse_fault *fau
     const char *const nearest = tsi_spec_nearest(name, len, names, count);
     const int shown = len < 64 ? (int)len : 64;
     if (nearest)
-        return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'; did you mean '%s'?", shown,
-                        name, nearest);
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'", shown, name);
+        (void)tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'; did you mean '%s'?", shown, name,
+                       nearest);
+    else
+        (void)tsi_fail(fault, TERSE_BAD_SPEC, 0, "no codec '%.*s'", shown, name);
 }
 
 static terse_status read_spec(const char *spec, const struct terse_codec_ops **out,
@@ -161,7 +162,8 @@ static terse_status read_spec(const char *spec, const struct terse_codec_ops **o
         *out = ops;
         return tsi_spec_values(ops->options, ops->option_count, list, len + 1, option, fault);
     }
-    return no_such_codec(spec, len, fault);
+    tell_no_such_codec(spec, len, fault);
+    return TERSE_BAD_SPEC;
 }
 
 terse_status tsi_codec_create(const char *spec, const terse_layout *layout,
