@@ -137,13 +137,13 @@ class Printed(TrainCase):
         self.assertIn(b"combine=", done.stderr)
 
     def test_a_line_that_changes_on_a_terminal(self):
-        words = (*self.small, "--workers", "2", "--steps", "2000", "--evaluate-every", "1000",
+        words = (*self.small, "--workers", "2", "--steps", "20000", "--evaluate-every", "10000",
                  "--method", "signum")
         code, out, seen = read_terminal(words, {"NO_COLOR": "1"})
         self.assertEqual(code, 0, seen)
         drawn = re.findall(r"\r\033\[K(step \d+ of [^\r\n]*)", seen)
         self.assertGreater(len(drawn), 1, seen)
-        self.assertRegex(drawn[0], r"^step \d+ of 2000  loss \S+.*examples/s.*per step, ")
+        self.assertRegex(drawn[0], r"^step \d+ of 20000  loss \S+.*examples/s.*per step, ")
         for line in drawn[1:]:
             self.assertRegex(line, r"  about \d+ s left")
         self.assertNotRegex(seen, r"\033\[[0-9;]*m")  # NO_COLOR
