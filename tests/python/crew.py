@@ -5,6 +5,7 @@ runs all cases in the same order (importing torch takes seconds). A case fails i
 rank. Prints "ok", "not ok" or "skip" for each case. A rank that fails or dies ends the run, since
 the others may wait for it."""
 
+import gc
 import importlib.util
 import os
 import signal
@@ -54,6 +55,8 @@ def work(rank, workers, port, paths, out):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     dist.init_process_group("gloo", rank=rank, world_size=workers)
     for name, case in cases(paths):
+        dist.barrier()  # then no rank needs what the others have dropped
+        gc.collect()
         torch.manual_seed(1)
         started = time.monotonic()
         try:
@@ -129,6 +132,7 @@ def main():
     sys.modules["crew"] = sys.modules["__main__"]  # so that a case's Skip is this Skip
     port, failed = free_port(), False
     names = [name for name, _ in cases(paths)]
+    gc.freeze()  # collecting between cases need not look at torch
     children = [start(rank, workers, port, paths) for rank in range(workers)]
     output = collect(children, time.monotonic() + TIMEOUT)
     for index, name in enumerate(names):

@@ -1,5 +1,6 @@
 """What the hook works with in some versions of PyTorch, and what it refuses with a reason."""
 
+import gc
 import os
 import shutil
 import time
@@ -203,6 +204,25 @@ def case_a_compiled_model(rank, workers):
         fast = compiled(rank, spec, torch.compile)
         assert torch.allclose(plain, fast, atol=1e-4), (spec, float((plain - fast).abs().max()))
     torch._dynamo.reset()
+
+
+def case_a_state_takes_its_threads_with_it(rank, workers):
+    """A process that makes one State after the other keeps neither threads nor connections."""
+    def held():
+        gc.collect()
+        return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    before = held()
+    for index in range(12):
+        ddp, state = hooked(net(), "topk")
+        train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), rank, [index])
+        dist.barrier()
+        if index % 2:
+            state.close()
+        del ddp, state
+    after = held()
+    # a thread of autograd may be new; those of a State are three, with 2 K or more connections
+    assert after[0] <= before[0] + 3 and after[1] <= before[1] + 2 * workers, (before, after)
 
 
 def case_a_slow_transfer_is_no_timeout(rank, workers):

@@ -6,6 +6,7 @@ library's buffers. (all_to_all_single takes uneven lengths as well, but needs on
 is three times slower for large ones.)"""
 
 import ctypes
+import weakref
 from ctypes import byref, c_char, c_void_p
 from datetime import timedelta
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
@@ -40,8 +41,16 @@ def own_group(process_group: Optional[Any], seconds: float) -> Any:
     return dist.new_group(ranks, timeout=timedelta(seconds=seconds), backend="gloo", **order)
 
 
+def _release(carrier: Any, under_way: Dict[int, Any]) -> None:
+    """Ends gloo's threads and connections of a group made by own_group. A group with messages under
+    way stays: gloo may still write into their buffers."""
+    if not under_way and dist.is_initialized():
+        dist.destroy_process_group(carrier)
+
+
 class Group:
-    """A group handle (terse_group) over a gloo process group, used by one thread at a time."""
+    """A group handle (terse_group) over a gloo process group of its own, used by one thread at a
+    time. The process group ends with it."""
 
     def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0) -> None:
         self.carrier = process_group
@@ -60,12 +69,15 @@ class Group:
         check(library().group_callbacks(byref(self._ops), None, self.rank, self.workers,
                                         byref(self.handle)))
         check(library().group_set_timeout(self.handle, seconds))
+        self._end = weakref.finalize(self, _release, process_group, self._under_way)
+        self._end.atexit = False
 
     def close(self) -> None:
         """Leaves the group; ranks that wait for this one fail with GroupError."""
         if self.handle:
             library().group_destroy(self.handle)
             self.handle = c_void_p()
+            self._end()
 
     def _view(self, address: int, length: int) -> torch.Tensor:
         """The bytes at an address as a tensor. The library uses the same buffers in every step."""

@@ -1,6 +1,5 @@
 """The communication hook of DistributedDataParallel."""
 
-import atexit
 import queue
 import threading
 import weakref
@@ -228,7 +227,7 @@ class State:
         self._thread = threading.Thread(target=_communicate, args=(weakref.ref(self), self._queue),
                                         name="terse", daemon=True)
         self._thread.start()
-        atexit.register(_stop, self._queue, self._thread)
+        self._end = weakref.finalize(self, _stop, self._queue, self._thread)
 
     def check(self) -> None:
         """Raises the error that ended the communication, if there was one."""
@@ -344,7 +343,7 @@ class State:
     def close(self) -> None:
         """Ends the communication thread; the hook cannot be used afterwards."""
         if self._thread is not None:
-            _stop(self._queue, self._thread)
+            self._end()
         self._failure = self._failure or RuntimeError("this State is closed; create a new "
                                                          "one")
         self._staging.close()
@@ -378,7 +377,8 @@ def _communicate(state_of: Any, items: "queue.Queue[Optional[Item]]") -> None:
 
 def _stop(items: "queue.Queue[Optional[Item]]", thread: threading.Thread) -> None:
     items.put(None)
-    thread.join(5)
+    if thread is not threading.current_thread():  # which may drop the last reference to the State
+        thread.join(5)
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
