@@ -66,12 +66,12 @@ static int show(const struct train_request *request, const struct sweep *sweep,
 
 /* The learning rates first, then every method at its best one. */
 static int train_all(struct train_request *request, const struct sweep *sweep,
-                     struct campaign *campaign)
+                     struct comparison *comparison)
 {
     struct sweep_spec *const specs = calloc(sweep->methods, sizeof *specs);
     struct tuning *tuning = NULL;
     struct member *members = NULL;
-    int code = specs ? tuning_run(request, sweep, campaign, &tuning)
+    int code = specs ? tuning_run(request, sweep, comparison, &tuning)
                      : msg_error(CLI_MACHINE, "out of memory");
     if (code == CLI_OK) {
         if (tuning)
@@ -80,10 +80,10 @@ static int train_all(struct train_request *request, const struct sweep *sweep,
         code = members_make(request, specs, sweep->methods, request->seeds, &members);
     }
     for (size_t i = 0; i < sweep->methods * request->seeds && code == CLI_OK; i++)
-        code = member_run(request, &members[i], campaign);
-    progress_end(campaign->progress);
-    campaign->progress = NULL;
-    if (code == CLI_OK && campaign->is_root)
+        code = member_run(request, &members[i], comparison);
+    progress_end(comparison->progress);
+    comparison->progress = NULL;
+    if (code == CLI_OK && comparison->is_root)
         code = show(request, sweep, tuning, members);
     free(members);
     tuning_free(tuning);
@@ -102,7 +102,7 @@ static int check_all(const struct train_request *request, const struct sweep *sw
 
 static int compare(struct train_request *request, int is_root)
 {
-    struct campaign campaign = {.is_root = is_root};
+    struct comparison comparison = {.is_root = is_root};
     struct sweep sweep;
     terse_fault fault = {.rank = -1};
     int code = CLI_OK;
@@ -113,11 +113,11 @@ static int compare(struct train_request *request, int is_root)
     if (!is_root)
         request->live_port = TRAIN_NOT_LIVE;
     if (code == CLI_OK)
-        code = progress_start(request, &campaign.progress);
-    campaign.total = tuning_size(&sweep) + sweep.methods * request->seeds;
+        code = progress_start(request, &comparison.progress);
+    comparison.total = tuning_size(&sweep) + sweep.methods * request->seeds;
     if (code == CLI_OK)
-        code = train_all(request, &sweep, &campaign);
-    progress_end(campaign.progress);
+        code = train_all(request, &sweep, &comparison);
+    progress_end(comparison.progress);
     free(sweep.specs);
     return code;
 }

@@ -149,20 +149,21 @@ static enum next decide(const struct train_request *request, struct member *memb
 }
 
 /* "7 of 36, about 12 min left, seed 2, signum: " */
-static void write_title(const struct campaign *campaign, const struct member *member, char *out,
+static void write_title(const struct comparison *comparison, const struct member *member, char *out,
                         size_t cap)
 {
     char left[64] = "";
-    const size_t count = campaign->total - campaign->done;
-    if (campaign->trained > 0)
-        (void)snprintf(left, sizeof left, ", about %.0f min left",
-                       ceil(campaign->seconds / (double)campaign->trained * (double)count / 60));
-    (void)snprintf(out, cap, "%zu of %zu%s, seed %llu, %s: ", campaign->done + 1, campaign->total,
-                   left, (unsigned long long)member->seed, member->method);
+    const size_t count = comparison->total - comparison->done;
+    if (comparison->trained > 0)
+        (void)snprintf(
+            left, sizeof left, ", about %.0f min left",
+            ceil(comparison->seconds / (double)comparison->trained * (double)count / 60));
+    (void)snprintf(out, cap, "%zu of %zu%s, seed %llu, %s: ", comparison->done + 1,
+                   comparison->total, left, (unsigned long long)member->seed, member->method);
 }
 
 static int train(const struct train_request *request, struct member *member, int resume,
-                 const struct campaign *campaign)
+                 const struct comparison *comparison)
 {
     struct train_request one = *request;
     struct trn_result result;
@@ -174,11 +175,11 @@ static int train(const struct train_request *request, struct member *member, int
     one.settings.out = member->folder;
     one.settings.target = 0; /* the target is a column of the table and ends nothing */
     one.settings.resume = resume ? member->folder : NULL;
-    write_title(campaign, member, title, sizeof title);
-    progress_title(campaign->progress, title);
+    write_title(comparison, member, title, sizeof title);
+    progress_title(comparison->progress, title);
     if (status == TERSE_OK)
-        status = trn_train(&one.settings, progress_watch(campaign->progress), &result, &fault);
-    progress_title(campaign->progress, "");
+        status = trn_train(&one.settings, progress_watch(comparison->progress), &result, &fault);
+    progress_title(comparison->progress, "");
     if (status == TERSE_NOT_FINITE) { /* a result too; the others continue */
         (void)train_result_failure(&one, member->method, status, &fault);
         return CLI_OK;
@@ -199,12 +200,12 @@ static double now(void)
 }
 
 int member_run(const struct train_request *request, struct member *member,
-               struct campaign *campaign)
+               struct comparison *comparison)
 {
     terse_group *const group = request->settings.group;
     terse_fault fault;
     const double start = now();
-    uint8_t decided = campaign->is_root ? (uint8_t)decide(request, member) : NEXT_NOTHING;
+    uint8_t decided = comparison->is_root ? (uint8_t)decide(request, member) : NEXT_NOTHING;
     void *bytes = &decided;
     uint64_t len = sizeof decided;
     int code = CLI_OK;
@@ -216,13 +217,13 @@ int member_run(const struct train_request *request, struct member *member,
     if (next == NEXT_REFUSE)
         return CLI_REFUSED;
     if (next != NEXT_NOTHING) {
-        code = train(request, member, next == NEXT_RESUME, campaign);
-        campaign->trained++;
-        campaign->seconds += now() - start;
-        if (code == CLI_OK && campaign->is_root &&
+        code = train(request, member, next == NEXT_RESUME, comparison);
+        comparison->trained++;
+        comparison->seconds += now() - start;
+        if (code == CLI_OK && comparison->is_root &&
             !read_outcome(member->folder, request->settings.target, &member->outcome))
             return msg_error(CLI_MACHINE, "compare: cannot read %s", member->folder);
     }
-    campaign->done++;
+    comparison->done++;
     return code;
 }

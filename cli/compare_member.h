@@ -27,8 +27,8 @@ struct member {
     struct outcome outcome;
 };
 
-/* All trainings of a command: who decides, who watches, and how far it is. */
-struct campaign {
+/* All trainings of a comparison: who decides, who watches, and how far it is. */
+struct comparison {
     int is_root; /* rank 0, or there is no group */
     struct progress *progress;
     size_t total;
@@ -45,6 +45,6 @@ int members_make(const struct train_request *request, const struct sweep_spec *s
 /* Trains from where it stopped, unless it has finished; fills in the outcome. Collective under
  * mpirun: rank 0 decides. */
 int member_run(const struct train_request *request, struct member *member,
-               struct campaign *campaign);
+               struct comparison *comparison);
 
 #endif

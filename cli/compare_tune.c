@@ -47,7 +47,7 @@ static void choose(struct tuning *tuning, const struct sweep *sweep)
 }
 
 static int train_all(const struct train_request *request, const struct sweep *sweep,
-                     struct campaign *campaign, struct tuning *tuning)
+                     struct comparison *comparison, struct tuning *tuning)
 {
     struct train_request one = *request;
     struct member *members = NULL;
@@ -64,7 +64,7 @@ static int train_all(const struct train_request *request, const struct sweep *sw
     for (size_t i = 0; i < sweep->count && code == CLI_OK; i++) {
         if (sweep->specs[i].rate[0] == '\0')
             continue;
-        code = member_run(&one, &members[i], campaign);
+        code = member_run(&one, &members[i], comparison);
         tuning->score[i] = score_of(&members[i].outcome);
         tuning->classifies |= isfinite(members[i].outcome.accuracy);
     }
@@ -73,7 +73,7 @@ static int train_all(const struct train_request *request, const struct sweep *sw
 }
 
 int tuning_run(const struct train_request *request, const struct sweep *sweep,
-               struct campaign *campaign, struct tuning **out)
+               struct comparison *comparison, struct tuning **out)
 {
     struct tuning *const tuning = calloc(1, sizeof *tuning);
     terse_group *const group = request->settings.group;
@@ -92,7 +92,7 @@ int tuning_run(const struct train_request *request, const struct sweep *sweep,
         return msg_error(CLI_MACHINE, "out of memory");
     }
     *out = tuning;
-    const int code = train_all(request, sweep, campaign, tuning);
+    const int code = train_all(request, sweep, comparison, tuning);
     if (code != CLI_OK)
         return code;
     choose(tuning, sweep);

@@ -11,7 +11,7 @@ struct tuning;
 /* NULL where no method has a grid: then every spec stands for itself. Returns an exit code. Trains
  * in the folder OUT/tune. Collective under mpirun. */
 int tuning_run(const struct train_request *request, const struct sweep *sweep,
-               struct campaign *campaign, struct tuning **out);
+               struct comparison *comparison, struct tuning **out);
 
 /* The number of trainings that the grids need. */
 size_t tuning_size(const struct sweep *sweep);

@@ -54,4 +54,11 @@ uint64_t tsi_aggregate_hash(const struct tsi_aggregate *aggregate);
 void tsi_aggregate_expand(struct tsi_aggregate *aggregate, float *dense, uint64_t first,
                           uint64_t count);
 
+/* Notes the bits of a magnitude among those that this rank has added up. */
+static inline void tsi_aggregate_note(struct tsi_aggregate *aggregate, uint32_t magnitude)
+{
+    if (magnitude > aggregate->largest)
+        aggregate->largest = magnitude;
+}
+
 #endif

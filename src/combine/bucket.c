@@ -23,10 +23,9 @@ void tsi_clock(struct tsi_collective *in, int stage, uint64_t *from)
 void tsi_bucket_note_largest(struct tsi_bucket *bucket, uint32_t most, size_t first, size_t count)
 {
     const struct tsi_collective *const in = bucket->in;
-    uint32_t *const largest = &bucket->aggregate.largest;
     if (most == 0)
         most = in->kernel->magnitude_max_f32(in->source + first, count);
-    *largest = most > *largest ? most : *largest;
+    tsi_aggregate_note(&bucket->aggregate, most);
 }
 
 terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int32_t rank,

@@ -114,8 +114,7 @@ static terse_status find(struct tsi_bucket *bucket)
             tsi_check_codes(bucket, r, &sharded->sent[(size_t)r * mine.count + i], 1);
         const uint32_t most =
             in->kernel->magnitude_max_f32(in->dense + search.piece->offset, search.piece->count);
-        uint32_t *const largest = &bucket->aggregate.largest;
-        *largest = most > *largest ? most : *largest;
+        tsi_aggregate_note(&bucket->aggregate, most);
     }
     tsi_clock(in, TERSE_STAGE_COMBINE, &from);
     (void)tsi_encode_part(bucket, &bucket->back, in->rank, in->dense, NULL);

@@ -242,8 +242,7 @@ static void reduce_piece(struct tsi_bucket *bucket, const terse_rng_key *key, co
     for (uint32_t r = 0; atomic_load(&reduction.bad_code) && r < in->workers; r++)
         tsi_check_codes(bucket, r, &sharded->sent[r * mine + i], 1);
     const uint32_t most = atomic_load(&reduction.largest);
-    uint32_t *const largest = &bucket->aggregate.largest;
-    *largest = most > *largest ? most : *largest;
+    tsi_aggregate_note(&bucket->aggregate, most);
     if (bucket->status == TERSE_OK && most >= TSK_INFINITY_BITS)
         (void)tsi_bucket_fail(
             bucket, tsi_fail(&fault, TERSE_OUT_OF_RANGE, 0, "the sum is not finite"), -1, &fault);

@@ -14,7 +14,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "cli"))
-from training import LAUNCH_ENV, MPICH, OPEN_MPI, small_images  # noqa: E402
+from training import LAUNCH_ENV, MPICH, OPEN_MPI, rank_processes, small_images  # noqa: E402
 
 METHODS = (
     "signsgd", "signum", "def:ratio=4", "def-a:ratio=4", "qadam", "regtopk:keep=0.05", "dqsgd",
@@ -128,21 +128,7 @@ class Case:
         process.communicate()
 
     def rank_processes(self):
-        """{rank: process id} of the ranks of this training; a process of threads is rank 0."""
-        found = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            try:
-                with open("/proc/%s/cmdline" % name, "rb") as file:
-                    words = file.read().split(b"\0")
-                if words[1:2] != [b"train"] or self.run.encode() not in words:
-                    continue
-                with open("/proc/%s/environ" % name, "rb") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            rank = re.search(rb"(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)", text)
-            found[int(rank.group(1)) if rank else 0] = int(name)
-        return found
+        return rank_processes(self.run)
 
     # ---- what must be ----
 
@@ -189,11 +175,21 @@ class Case:
 
     def finish(self, **how):
         """Goes on without faults; the result must be that of an undisturbed run."""
-        code, out, err = self.end(self.begin(*self.how(), **how))
+        self.check_right(*self.end(self.begin(*self.how(), **how)))
+
+    def check_right(self, code, out, err):
+        """It ended well, with the result of an undisturbed run and nothing left behind."""
         if code != 0:
-            raise Breach("going on ended with %d: %s: %s" % (code, self, err))
+            raise Breach("ended with %d: %s: %s" % (code, self, err))
         self.check_result(out)
         self.check_folder()
+
+    def check_right_or_error(self, code, out, err, pattern):
+        """It ended with the result of an undisturbed run, or with a text like the pattern."""
+        if code == 0:
+            self.check_result(out)
+        else:
+            self.check_error(code, err, pattern)
 
     def check_error(self, code, err, pattern):
         """A failure has an exit code of its own and a text that names the cause."""

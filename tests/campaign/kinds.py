@@ -96,10 +96,7 @@ def stopped_and_continued(place, source):
             time.sleep(source.uniform(0, 0.5))
             send(case, process, signal.SIGCONT, rank)
     code, out, err = case.end(process)
-    if code != 0:
-        raise Breach("ended with %d: %s: %s" % (code, case, err))
-    case.check_result(out)
-    case.check_folder()
+    case.check_right(code, out, err)
     return "right"
 
 
@@ -108,10 +105,7 @@ def file_limit(place, source):
     case = Case(place, source, ranks=False)
     limit = int(10 ** source.uniform(1.5, 6))
     code, out, err = case.end(case.begin(*case.how(), limit=limit))
-    if code == 0:
-        case.check_result(out)
-    else:
-        case.check_error(code, err, r"[Ff]ile too large|rank \d+")
+    case.check_right_or_error(code, out, err, r"[Ff]ile too large|rank \d+")
     case.finish()
     return "named" if code else "right"
 
@@ -133,10 +127,7 @@ def full_disk(place, source):
     try:
         case.run = os.path.join(disk, "run")
         code, out, err = case.end(case.begin(*case.how()))
-        if code == 0:
-            case.check_result(out)
-        else:
-            case.check_error(code, err, r"[Nn]o space left|rank \d+")
+        case.check_right_or_error(code, out, err, r"[Nn]o space left|rank \d+")
         subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
         case.finish()
     finally:
@@ -150,10 +141,7 @@ def slow_disk(place, source):
     case.every = source.choice((15, 40))
     code, out, err = case.end(case.begin(*case.how(), "--timeout", "1", env={
         "LD_PRELOAD": place.slow_fsync, "SLOW_FSYNC": "%.1f" % source.uniform(0.1, 2.5)}))
-    if code != 0:
-        raise Breach("ended with %d: %s: %s" % (code, case, err))
-    case.check_result(out)
-    case.check_folder()
+    case.check_right(code, out, err)
     return "right"
 
 
@@ -237,10 +225,7 @@ def clock_jumps(place, source):
     case = Case(place, source)
     code, out, err = case.end(case.begin(*case.how(), env={
         "LD_PRELOAD": place.preload, "CLOCK_JUMP": str(source.randrange(1 << 30))}))
-    if code != 0:
-        raise Breach("ended with %d: %s: %s" % (code, case, err))
-    case.check_result(out)
-    case.check_folder()
+    case.check_right(code, out, err)
     return "right"
 
 
@@ -277,10 +262,7 @@ def launched(place, source):
             send(case, process, signal.SIGKILL)
             time.sleep(0.5)
     code, out, err = case.end(process)
-    if code != 0:
-        raise Breach("ended with %d: %s: %s" % (code, case, err))
-    case.check_result(out)
-    case.check_folder()
+    case.check_right(code, out, err)
     return "right"
 
 

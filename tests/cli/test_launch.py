@@ -10,7 +10,7 @@ import time
 import unittest
 
 from support import INTERRUPTED, MACHINE, OK, REFUSED, REQUEUE, TERSE, USAGE
-from training import LAUNCH_ENV, MPICH, OPEN_MPI, TrainCase
+from training import LAUNCH_ENV, MPICH, OPEN_MPI, TrainCase, rank_processes
 
 DEATHS = int(os.environ.get("TERSE_DEATHS", "4"))
 SEED = int(os.environ.get("TERSE_SEED", str(int.from_bytes(os.urandom(4), "little"))))
@@ -25,24 +25,6 @@ if RANKS and MPICH and MPICH_LIBRARY:
     LAUNCHERS.append(("MPICH", MPICH, {"TERSE_MPI_LIBRARY": MPICH_LIBRARY}))
 
 WORDS = ("--method", "topk:keep=0.05", "--steps", "300", "--timeout", "20")
-
-
-def rank_processes(folder):
-    """{rank: process id} of the training in a folder."""
-    found = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open("/proc/%s/cmdline" % name, "rb") as file:
-                words = file.read().split(b"\0")
-            with open("/proc/%s/environ" % name, "rb") as file:
-                variables = dict(one.split(b"=", 1) for one in file.read().split(b"\0")
-                                 if b"=" in one)
-        except OSError:
-            continue
-        rank = variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK"))
-        if words[1:2] == [b"train"] and folder.encode() in words and rank is not None:
-            found[int(rank)] = int(name)
-    return found
 
 
 class Launch(TrainCase):

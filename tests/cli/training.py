@@ -162,3 +162,21 @@ class TrainCase(Case):
         self.assertEqual(seconds, sorted(seconds))
         self.assertEqual([line["kind"] for line in lines].index("end"), len(lines) - 1)
         self.assert_report_has_no_notes(folder)
+
+
+def rank_processes(folder):
+    """{rank: process id} of the training in a folder; a process of threads is rank 0."""
+    found = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % name, "rb") as file:
+                words = file.read().split(b"\0")
+            with open("/proc/%s/environ" % name, "rb") as file:
+                variables = dict(one.split(b"=", 1) for one in file.read().split(b"\0")
+                                 if b"=" in one)
+        except OSError:
+            continue
+        rank = variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK", b"0"))
+        if words[1:2] == [b"train"] and folder.encode() in words:
+            found[int(rank)] = int(name)
+    return found
