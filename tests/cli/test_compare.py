@@ -10,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from support import OK, REFUSED, REQUEUE, TERSE, USAGE
+from support import OK, REQUEUE, TERSE, USAGE
 from training import TrainCase
 
 

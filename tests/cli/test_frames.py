@@ -1,5 +1,4 @@
 """encode, decode, inspect: round trips of every codec, and files that are refused."""
-import array
 import os
 import resource
 import struct

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 import terse
 import terse.torch
-from support import Local, batch, flat, net, raises, same_everywhere, train
+from support import Local, flat, net, raises, same_everywhere, train
 from terse._method import describe
 from terse.torch import optim
 from terse.torch._state import owned
