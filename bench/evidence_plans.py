@@ -47,8 +47,13 @@ def qadam():
             rows.append(Row("kg=%d%s" % (kg, ", no feedback" if feedback else ""),
                             spec("qadam", "ramp=300", "kg=%d" % kg, "kx=8", *feedback), like="QAdam"))
     rows += [Row("kx=%d" % kx, spec("qadam", "ramp=300", "kg=2", "kx=%d" % kx), like="QAdam")
-             for kx in (4, 5, 6, 7, 10)]
+             for kx in (1, 2, 3, 4, 5, 6, 7, 10)]
     return rows
+
+
+def terngrad():
+    """Elements as they are, and clipped at the paper's 2.5 standard deviations."""
+    return [Row(name, spec("terngrad", name), 0.01) for name in ("sigma=0", "sigma=2.5")]
 
 
 def adversaries():
@@ -67,6 +72,8 @@ FASHION = "--model cnn --batch 32"
 PLANS = {
     "qadam": Plan("QAdam beside Adam: Fashion-MNIST, CNN, 4 workers", "fashion",
                   FASHION + " --workers 4", "--epochs 1", "--epochs 3", qadam()),
+    "terngrad": Plan("TernGrad's clipping of elements: Fashion-MNIST, CNN, 4 workers", "fashion",
+                     FASHION + " --workers 4", "--epochs 1", "--epochs 3", terngrad()),
     "adversaries": Plan("three adversaries of seven workers: Fashion-MNIST, CNN", "fashion",
                         FASHION + " --workers 7", "--epochs 1", "--epochs 1", adversaries()),
 }

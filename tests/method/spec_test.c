@@ -19,6 +19,34 @@ static terse_status create_one(const char *spec, terse_fault *fault)
     return status;
 }
 
+/* Every key of every method refuses a value with the value, the range and an example; and the
+ * example is one. */
+static void every_key_has_an_example(void **unused)
+{
+    terse_method_about method;
+    (void)unused;
+    for (uint32_t m = 0; terse_method_list(m, &method) == TERSE_OK; m++) {
+        terse_option option;
+        for (uint32_t i = 0; terse_method_option(m, i, &option) == TERSE_OK; i++) {
+            static const char *const wrong[] = {"?", "-1"};
+            for (size_t w = 0; w < 2; w++) {
+                char spec[128];
+                char expected[256];
+                terse_fault fault = {0};
+                (void)snprintf(spec, sizeof spec, "%s:%s=%s", method.name, option.name, wrong[w]);
+                (void)snprintf(expected, sizeof expected, "%s, not '%s'; for example %s=%s",
+                               option.range, wrong[w], option.name, option.initial);
+                assert_int_equal(terse_method_check(spec, &fault), TERSE_BAD_SPEC);
+                if (!strstr(fault.text, expected))
+                    fail_msg("%s: '%s' has no '%s'", spec, fault.text, expected);
+                (void)snprintf(spec, sizeof spec, "%s:%s=%s", method.name, option.name,
+                               option.initial);
+                assert_int_equal(terse_method_check(spec, &fault), TERSE_OK);
+            }
+        }
+    }
+}
+
 /* Wrong specs are refused with offset and reason, by check and by create alike. */
 static void wrong_specs_have_a_reason(void **unused)
 {
@@ -291,6 +319,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_specs_have_a_reason),
+        cmocka_unit_test(every_key_has_an_example),
         cmocka_unit_test(a_residual_needs_a_contraction),
         cmocka_unit_test(local_steps_are_refused_where_they_make_no_sense),
         cmocka_unit_test(a_missing_number_of_steps_is_refused),
