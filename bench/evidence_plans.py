@@ -51,11 +51,6 @@ def qadam():
     return rows
 
 
-def terngrad():
-    """Elements as they are, and clipped at the paper's 2.5 standard deviations."""
-    return [Row(name, spec("terngrad", name), 0.01) for name in ("sigma=0", "sigma=2.5")]
-
-
 def adversaries():
     """Three of seven attack; every method keeps the rate that is best without them."""
     rows = []
@@ -72,8 +67,6 @@ FASHION = "--model cnn --batch 32"
 PLANS = {
     "qadam": Plan("QAdam beside Adam: Fashion-MNIST, CNN, 4 workers", "fashion",
                   FASHION + " --workers 4", "--epochs 1", "--epochs 3", qadam()),
-    "terngrad": Plan("TernGrad's clipping of elements: Fashion-MNIST, CNN, 4 workers", "fashion",
-                     FASHION + " --workers 4", "--epochs 1", "--epochs 3", terngrad()),
     "adversaries": Plan("three adversaries of seven workers: Fashion-MNIST, CNN", "fashion",
                         FASHION + " --workers 7", "--epochs 1", "--epochs 1", adversaries()),
 }
