@@ -47,7 +47,7 @@ def qadam():
             rows.append(Row("kg=%d%s" % (kg, ", no feedback" if feedback else ""),
                             spec("qadam", "ramp=300", "kg=%d" % kg, "kx=8", *feedback), like="QAdam"))
     rows += [Row("kx=%d" % kx, spec("qadam", "ramp=300", "kg=2", "kx=%d" % kx), like="QAdam")
-             for kx in (4, 5, 6, 7, 10)]
+             for kx in (1, 2, 3, 4, 5, 6, 7, 10)]
     return rows
 
 

@@ -66,7 +66,7 @@ const size_t method_limit_count = sizeof method_limits / sizeof method_limits[0]
 /* Options that add or remove a pass: zero if and only if the default is zero. `every` counts
  * from 1.
  */
-static const char *const deciding[] = {"momentum", "beta", "wd", "clip", "warmup", "min"};
+static const char *const deciding[] = {"momentum", "beta", "wd", "clip", "sigma", "warmup", "min"};
 
 static const char *changed_option(const char *spec, int index)
 {

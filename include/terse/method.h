@@ -293,7 +293,7 @@ typedef struct terse_state {
                   * next step, which may use another buffer */
     size_t len;
     terse_state_kind kind;
-    uint32_t floats; /* 1: `bytes` are floats */
+    uint32_t floats; /* 1: `bytes` are floats, one for each element of the layout */
 } terse_state;
 
 /* Part `index`, from 0; TERSE_BAD_ARGUMENT past the last. Names and lengths depend only on spec,

@@ -118,29 +118,27 @@ static int choice_of(const char *choices, const char *word)
 static terse_status read_value(const terse_option *option, struct span given, double *value,
                                terse_fault *fault)
 {
+    static const char *const kinds[] = {[TERSE_OPTION_INTEGER] = "a whole number in ",
+                                        [TERSE_OPTION_REAL] = "a number in ",
+                                        [TERSE_OPTION_CHOICE] = ""};
     char word[MAX_WORD + 1];
-    const char *const name = option->name;
+    double number = -1;
+    int good = 0;
     if (given.len == 0 || given.len > MAX_WORD)
-        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s needs a value (%s)", name,
-                        option->range);
+        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s needs a value (%s), as in %s=%s",
+                        option->name, option->range, option->name, option->initial);
     memcpy(word, given.text, given.len);
     word[given.len] = '\0';
     if (option->kind == TERSE_OPTION_CHOICE) {
-        const int number = choice_of(option->range, word);
-        if (number < 0)
-            return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is %s, not '%s'", name,
-                            option->range, word);
-        *value = number;
-        return TERSE_OK;
+        number = choice_of(option->range, word);
+        good = number >= 0;
+    } else {
+        good = read_number(word, &number) && tsi_spec_in_range(option, number);
     }
-    double number;
-    if (!read_number(word, &number))
-        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is a number, not '%s'", name,
-                        word);
-    if (!tsi_spec_in_range(option, number))
-        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset, "%s is %s%s, not %s", name,
-                        option->kind == TERSE_OPTION_INTEGER ? "a whole number in " : "in ",
-                        option->range, word);
+    if (!good) /* the default is the example: it is in the range, and it works */
+        return tsi_fail(fault, TERSE_BAD_SPEC, given.offset,
+                        "%s is %s%s, not '%s'; for example %s=%s", option->name,
+                        kinds[option->kind], option->range, word, option->name, option->initial);
     *value = number;
     return TERSE_OK;
 }

@@ -83,9 +83,9 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
         status = tsi_bucket_of(method->step.in, first, count, &bucket, fault);
     if (status != TERSE_OK)
         return status;
-    method->step.gradient = gradient;
+    method->step.gradient = tsi_clip_gradient(method, gradient, first, count);
     if (tsi_encodes_gradient(method))
-        method->step.in->source = gradient;
+        method->step.in->source = method->step.gradient;
     return tsi_step_send(method, bucket, fault);
 }
 

@@ -68,6 +68,7 @@ static terse_status create_buffers(terse_method *method)
         !tsi_buffer_make(&buffers->update_m, updates_with_momentum(method), count) ||
         !tsi_buffer_make(&buffers->update_v, stages->update == TSI_UPDATE_ADAM, count) ||
         !tsi_buffer_make(&buffers->update_v_most, tsi_value(method, TSI_AMSGRAD) != 0, count) ||
+        !tsi_buffer_make(&buffers->flat, tsi_value(method, TSI_SIGMA) > 0, count) ||
         !tsi_buffer_make(&buffers->point, point, count))
         return TERSE_NO_MEMORY;
     const int may_be_in_place = buffers->m.now && buffers->residual.now && !stages->local;

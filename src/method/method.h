@@ -97,7 +97,7 @@ struct tsi_buffers {
     float *worker_weight;   /* by rank; NULL: all are equal */
     float *one;             /* what one rank has sent, where contributions are weighted */
     float *dense;           /* aggregates grow here, unless in the caller's buffer */
-    float *flat;            /* a gradient that came by tensor and is needed in one piece */
+    float *flat;            /* a gradient that came by tensor, or whose elements are clipped */
     const float **gathered; /* scope=model, by tensor: the gradient posted; NULL: none yet */
     float *eval_sum;        /* of terse_method_eval_weights; a failed group may still write there */
     float *eval_scratch;
@@ -202,6 +202,14 @@ static inline int tsi_encodes_gradient(const terse_method *method)
     const struct tsi_buffers *const buffers = &method->buffers;
     return (!buffers->residual.now && !buffers->change.next && !buffers->m.now) ||
            method->progress.step < (uint64_t)tsi_value(method, TSI_SIGN_WARMUP);
+}
+
+/* Is the gradient needed in one piece: for its norm, for its elements to be clipped, for local
+ * steps, or because it is itself what is encoded? */
+static inline int tsi_needs_flat(const terse_method *method)
+{
+    return tsi_value(method, TSI_CLIP) != 0 || tsi_value(method, TSI_SIGMA) != 0 ||
+           method->stages.local || tsi_encodes_gradient(method);
 }
 
 /* ---- stages.c ---- */
@@ -322,6 +330,10 @@ void tsi_step_skip(terse_method *method);
 
 /* ---- rates.c ---- */
 
+/* The gradient of tensors first .. first+count-1 as this step takes it: `gradient`, or the method's
+ * own buffer with elements clipped (sigma). Both are flat, of all elements. */
+const float *tsi_clip_gradient(terse_method *method, const float *gradient, uint32_t first,
+                               uint32_t count);
 /* step.lr and the numbers of step.direct. */
 void tsi_choose_rates(terse_method *method);
 /* An upper bound of what this worker will encode in this step, for a gradient whose magnitudes are

@@ -207,12 +207,15 @@ const struct tsi_method_row tsi_methods[] = {
      .codec = "uniform:bits=2,norm=inf",
      .combine = "shard",
      .update = TSI_UPDATE_SGD,
-     OPTIONS(SGD("0.1", "0"), REST),
+     OPTIONS(SGD("0.1", "0"), {TSI_SIGMA, "0"}, REST),
      .about = {.summary = "-1, 0 or +1 times the largest magnitude, unbiased",
-               .formula = "x <- x - lr * mean s_k * ternary(g_k / s_k),  s_k = max |g_k|",
+               .formula =
+                   "x <- x - lr * mean s_k * ternary(g_k / s_k),  s_k = max |g_k|\n"
+                   "sigma > 0: elements of g_k are clipped at sigma standard deviations first",
                .bytes = "2(K-1)/K * d * 2/8",
                .citation = "Wen et al., TernGrad, NIPS 2017",
-               .verified = "the quantizer per tensor; use clip= for its gradient clipping"}},
+               .verified = "the quantizer per tensor; sigma=2.5 is the paper's clipping, with the "
+                           "deviation of its authors' program"}},
     {.name = "natural",
      .codec = "natural",
      .combine = "shard",

@@ -1,5 +1,5 @@
-/* The numbers of a step: learning rate, clipping, what the direction is told; and upper bounds of
- * all magnitudes, which decide when a step may write its state in place.
+/* The numbers of a step: learning rate, clipping of norm and elements, what the direction is told;
+ * and upper bounds of all magnitudes, which decide when a step may write its state in place.
  *
  * It may if nothing can make it be skipped once the opening records have said that all gradients
  * are finite. What could is an overflow: of a residual, of a payload, of the sum of all workers'
@@ -8,7 +8,9 @@
  * measured anew, and where the magnitudes themselves are too large, the step writes beside its
  * state. */
 #include <math.h>
+#include <string.h>
 
+#include "direction/clip.h"
 #include "method/method.h"
 
 /* Products of two such numbers, and sums of a million of those, are finite. */
@@ -42,6 +44,27 @@ static double lr_now(const terse_method *method)
     case TSI_SCHEDULE_SQRT: return lr * (1 / sqrt(t + 1));
     default: return lr;
     }
+}
+
+/* Tensors that travel as f32 have no scale that an element could make large: they stay. */
+const float *tsi_clip_gradient(terse_method *method, const float *gradient, uint32_t first,
+                               uint32_t count)
+{
+    const struct tsi_collective *const in = method->step.in;
+    const double sigma = tsi_value(method, TSI_SIGMA);
+    float *const flat = method->buffers.flat;
+    if (sigma == 0 || in == method->collective[TSI_WARM_UP])
+        return gradient;
+    for (uint32_t t = first; t < first + count; t++) {
+        const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
+        const float *const from = gradient + tensor.offset;
+        float *const to = flat + tensor.offset;
+        if (!in->plain || !in->plain[t])
+            tsi_clip_elements(from, to, tensor.count, sigma, method->options.threads);
+        else if (to != from)
+            memcpy(to, from, tensor.count * sizeof *to);
+    }
+    return flat;
 }
 
 /* Adam's correction of both moments as one factor of the rate. QAdam, the one without eps, has none

@@ -75,6 +75,9 @@ static const terse_option options[TSI_SETTINGS] = {
                              "cosine: half a cosine; sqrt: 1/sqrt t")},
     [TSI_RAMP] = {WHOLE("ramp", 0, 1e9, "steps of linear warm-up of lr")},
     [TSI_CLIP] = {REAL("clip", 0, 1e30, "largest norm of a worker's gradient; 0: no clipping")},
+    [TSI_SIGMA] = {REAL(
+        "sigma", 0, 1000,
+        "elements are clipped at so many standard deviations of their tensor; 0: not")},
     [TSI_WARMUP] = {WHOLE("warmup", 0, 1e9, "first steps, which send everything as f32")},
     [TSI_SIGN_WARMUP] = {WHOLE("sign_warmup", 0, 1e9,
                                "first steps, which vote with gradients while momenta grow")},

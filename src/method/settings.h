@@ -54,6 +54,7 @@ enum tsi_setting {
     TSI_SCHEDULE,
     TSI_RAMP,
     TSI_CLIP,
+    TSI_SIGMA,
     TSI_WARMUP,
     TSI_SIGN_WARMUP,
     TSI_EVERY,

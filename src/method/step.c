@@ -104,6 +104,9 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
         .measuring = measure > 0 && done % measure == 0,
         .posted = step->posted,
     };
+    if (!posting && !tensors)
+        step->gradient =
+            tsi_clip_gradient(method, gradient, 0, terse_layout_tensors(method->layout));
     tsi_choose_rates(method);
     if (method->buffers.m.now && method->buffers.residual.now && !posting &&
         !method->stages.local) { /* state may be written in place: see rates.c */
@@ -398,7 +401,7 @@ static void step_local(terse_method *method, const float *gradient, terse_method
 {
     struct tsi_step *const step = &method->step;
     step->in = method->collective[TSI_MAIN];
-    step->gradient = gradient;
+    step->gradient = tsi_clip_gradient(method, gradient, 0, terse_layout_tensors(method->layout));
     step->tensors = NULL;
     step->in_place = 1;
     tsi_choose_rates(method);
@@ -406,7 +409,7 @@ static void step_local(terse_method *method, const float *gradient, terse_method
     step->direct.local = method->buffers.point;
     const int finite = method->options.skip_finite_check || largest_gradient(method) < step->limit;
     if (finite)
-        tsi_direct(method->stages.direction, &step->direct, gradient, 0, method->count);
+        tsi_direct(method->stages.direction, &step->direct, step->gradient, 0, method->count);
     if (report)
         *report = (terse_method_report){
             .exchange = {.step = method->progress.rounds,
@@ -471,8 +474,7 @@ terse_status terse_method_step(terse_method *method, const float *gradient,
     return status == TERSE_OK ? step_workers(&method, &gradient, NULL, 1, report, fault) : status;
 }
 
-/* The gradient is made flat where it is needed in one piece: for its norm, or because it is itself
- * what is encoded. */
+/* Made flat where it is needed in one piece. */
 terse_status terse_method_step_tensors(terse_method *method, const float *const *gradient,
                                        terse_method_report *report, terse_fault *fault)
 {
@@ -484,7 +486,7 @@ terse_status terse_method_step_tensors(terse_method *method, const float *const 
         if (!gradient[t] && tsi_layout_piece(method->layout, t).count > 0)
             return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL", t);
     struct tsi_buffers *const buffers = &method->buffers;
-    if (tsi_value(method, TSI_CLIP) == 0 && !method->stages.local && !tsi_encodes_gradient(method))
+    if (!tsi_needs_flat(method))
         return step_workers(&method, &(const float *){NULL}, gradient, 1, report, fault);
     if (!tsi_buffer_make(&buffers->flat, 1, method->count))
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");

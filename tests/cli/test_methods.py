@@ -122,12 +122,12 @@ class Wrong(Case):
 
     def test_ranges_with_their_place(self):
         text = self.wrong("def:ratio=64,lambda=7")
-        self.assertIn("lambda is in 0..1, not 7", text)
+        self.assertIn("lambda is a number in 0..1, not '7'; for example lambda=0.3", text)
         lines = text.splitlines()
         self.assertEqual(lines[1], "  def:ratio=64,lambda=7")
         self.assertEqual(lines[2].index("^"), lines[1].index("7"))
         self.assertIn("coin|plus", self.wrong("signum:tie=heads"))
-        self.assertIn("a whole number in 0..1e9, not -1", self.wrong("signum:sign_warmup=-1"))
+        self.assertIn("a whole number in 0..1e9, not '-1'; for example sign_warmup=0", self.wrong("signum:sign_warmup=-1"))
         self.assertIn("nesterov is no|yes", self.wrong("ef-sign:nesterov=1"))
         self.assertIn("decoupled|momentum", self.wrong("signum:decay=inside"))
         lines = self.wrong("lr=0.1,codec=topk:keep=7").splitlines()

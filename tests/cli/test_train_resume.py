@@ -7,12 +7,18 @@ import signal
 import unittest
 
 from support import REFUSED, REQUEUE
-from training import floats, read_checkpoint, TrainCase, with_settings
+from training import floats, read_checkpoint, TRAIN, TrainCase, with_settings
 
 
 FEEDBACK = ("ef:ratio=4", "saef:ratio=4", "def:ratio=4", "def-a:ratio=4", "topk:keep=0.01",
             "regtopk:keep=0.01", "ef-sign", "qadam", "powersgd", "topk:keep=0.05,every=3")
 CHANGES = ((2, 1), (2, 16), (8, 3))
+
+
+def shard_sizes(workers):
+    """Examples of every worker with --shard unequal: as 1 : 2 : ... : workers."""
+    ends = [TRAIN * r * (r + 1) // (workers * (workers + 1)) for r in range(workers + 1)]
+    return [b - a for a, b in zip(ends, ends[1:])]
 
 
 class Workers(TrainCase):
@@ -21,10 +27,13 @@ class Workers(TrainCase):
         _, _, blobs = read_checkpoint(path)
         return [floats(blobs[key]) for key in sorted(blobs) if key[0] == name]
 
-    def assert_same_means(self, old, new, name):
-        """Means over the workers, element by element, to rounding."""
-        before, after = ([sum(column) / len(column) for column in zip(*parts)]
-                         for parts in (old, new))
+    def assert_same_means(self, old, new, name, weights=None):
+        """Means over the workers, element by element, to rounding; weighted ones where the old
+        workers have weights. The new ones are all equal then."""
+        weights = weights or [1] * len(old)
+        before = [sum(w * x for w, x in zip(weights, column)) / sum(weights)
+                  for column in zip(*old)]
+        after = [sum(column) / len(column) for column in zip(*new)]
         scale = max(map(abs, before))
         self.assertGreater(scale, 0, name)
         for a, b in zip(before, after):
@@ -67,12 +76,31 @@ class Workers(TrainCase):
                     self.assertAlmostEqual(loss, self.loss, delta=1e-6 * self.loss)
                     self.assert_same_state(self.checkpoint(a, 5), self.checkpoint(b, 5), new)
 
-    def assert_same_state(self, old, new, workers):
+    def test_what_weighted_workers_have_outstanding_stays(self):
+        """Workers count as their shards: the state is the weighted mean of the old, and with it the
+        evaluation weights x - sum w_k e_k. Then the new workers go on."""
+        for method in ("def-a:ratio=4", "topk:keep=0.01", "ef-sign", "qadam"):
+            for old, new in CHANGES:
+                with self.subTest(method=method, old=old, new=new):
+                    words = ("--method", method, "--shard", "unequal", "--worker-weights", "shard")
+                    a, b = self.path("%s-%d" % (method, old)), self.path("%s-to%d" % (method, new))
+                    if not self.checkpoints(a):
+                        self.loss = self.train(*words, "--steps", "5", "--workers", str(old),
+                                               "--out", a)["loss"]
+                    resumed = (*words, "--workers", str(new), "--resume", a, "--out", b)
+                    loss = self.train(*resumed, "--steps", "5")["loss"]
+                    self.assertAlmostEqual(loss, self.loss, delta=1e-6 * self.loss)
+                    self.assert_same_state(self.checkpoint(a, 5), self.checkpoint(b, 5), new,
+                                           shard_sizes(old))
+                    further = self.train("--resume", b, "--steps", "40")
+                    self.assertLess(further["loss"], loss)
+
+    def assert_same_state(self, old, new, workers, weights=None):
         for name in ("residual", "momentum", "second moment", "local weights"):
             before, after = self.parts(old, name), self.parts(new, name)
             self.assertEqual(len(after), workers if before else 0)
             if before:
-                self.assert_same_means(before, after, name)
+                self.assert_same_means(before, after, name, weights)
                 self.assertTrue(all(part == after[0] for part in after), name)
         self.assertEqual(self.parts(old, "weights"), self.parts(new, "weights"))
         for name in ("owner residual", "owner weights"):

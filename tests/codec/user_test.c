@@ -193,7 +193,7 @@ static void specs_of_users(void **unused)
     assert_int_equal(terse_codec_check("every:p=7", &about, NULL), TERSE_OK);
     assert_string_equal(about.summary, "every p-th element");
     assert_int_equal(terse_codec_check("every:p=101", NULL, &fault), TERSE_BAD_SPEC);
-    assert_string_equal(fault.text, "p is a whole number in 1..100, not 101");
+    assert_string_equal(fault.text, "p is a whole number in 1..100, not '101'; for example p=2");
     assert_int_equal(terse_codec_check("evry", NULL, &fault), TERSE_BAD_SPEC);
     assert_string_equal(fault.text, "no codec 'evry'; did you mean 'every'?");
 }

@@ -69,8 +69,39 @@ static void a_private_output_has_the_same_aggregate(void **unused)
     terse_layout_destroy(layout);
 }
 
+/* Where signs are made of a sum of floats, they are those of the sum, in every chunk. */
+static void signs_of_a_sum(void **unused)
+{
+    enum { COUNT = 50000, WORKERS = 3 };
+    static const char *const summed[] = {"signsgd:warmup=2",
+                                         "codec=sign,combine=allgather,update=signed"};
+    (void)unused;
+    for (size_t s = 0; s < 2; s++) {
+        struct crew crew = crew_new(&(struct crew_plan){.spec = summed[s],
+                                                        .workers = WORKERS,
+                                                        .count = COUNT,
+                                                        .seed = test_seed(),
+                                                        .steps = 20,
+                                                        .aggregate_out = 1});
+        crew_gradients(&crew, TEST_NORMAL, 1);
+        crew_step(&crew);
+        for (size_t i = 0; i < COUNT; i++) {
+            double sum = 0;
+            for (uint32_t r = 0; r < WORKERS; r++) {
+                const double g = (double)crew.gradient[r][i];
+                sum += s == 0 ? g : g < 0 ? -1 : 1;
+            }
+            if (fabs(sum) > 1e-5 && (double)crew.weights[1][i] != (sum < 0 ? -1 : 1))
+                fail_msg("%s, element %zu: %g of a sum of %g", summed[s], i,
+                         (double)crew.weights[1][i], sum);
+        }
+        crew_free(&crew);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_private_output_has_the_same_aggregate)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_private_output_has_the_same_aggregate),
+                                       cmocka_unit_test(signs_of_a_sum)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

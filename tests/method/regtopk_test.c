@@ -1,6 +1,8 @@
 /* RegTop-k against its paper; Top-k is its step 0. */
 #include <math.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "feedback/posterior.h"
 #include "method/crew.h"
@@ -29,6 +31,35 @@ static void scores_of_the_worked_vector(void **unused)
         close_to((double)posterior.score[1], expected[form], 1e-6, forms[form], 1);
         tsi_posterior_destroy(&posterior);
     }
+}
+
+/* Indices that fill a page between two that cannot be read: nothing beside them is looked at, for
+ * prefetching neither. */
+static void indices_are_read_within_their_list(void **unused)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t count = page / sizeof(uint64_t);
+    char *const pages = mmap(NULL, 3 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    float *const a = test_floats(count);
+    struct tsi_posterior posterior;
+    (void)unused;
+    assert_true(pages != MAP_FAILED && mprotect(pages + page, page, PROT_READ | PROT_WRITE) == 0);
+    assert_true(tsi_posterior_create(&posterior, count));
+    uint64_t *const own = posterior.index;
+    posterior.index = (uint64_t *)(void *)(pages + page);
+    for (size_t i = 0; i < count; i++) {
+        posterior.index[i] = i;
+        posterior.before[i] = 1;
+        posterior.sum[i] = 1e6f; /* the factor is 1 */
+        a[i] = (float)(i + 1);
+    }
+    tsi_posterior_score(&posterior, TSI_FORM_PREV, 1, a, 0, count);
+    for (size_t i = 0; i < count; i++)
+        assert_true(posterior.score[i] == a[i]);
+    posterior.index = own;
+    tsi_posterior_destroy(&posterior);
+    free(a);
+    assert_int_equal(munmap(pages, 3 * page), 0);
 }
 
 /* Worker 0 sent a_prev in the step before; worker 1 cancels its 4 and sends -1 where it sends -3.
@@ -338,6 +369,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_of_the_worked_vector),
+        cmocka_unit_test(indices_are_read_within_their_list),
         cmocka_unit_test(the_worked_vector_end_to_end),
         cmocka_unit_test(unknown_counts_as_not_sent),
         cmocka_unit_test(the_factor_is_tanh),

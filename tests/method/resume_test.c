@@ -1,5 +1,5 @@
 /* Over every method: saved and restored it continues bit for bit; threads and kernel sets change no
- * bit; later steps allocate nothing. */
+ * bit; later steps allocate nothing, and nothing is left when it is destroyed. */
 #include <math.h>
 #include <stdio.h>
 
@@ -22,6 +22,48 @@ static void steps_do_not_allocate(void **unused)
         crew_train(&crew, TEST_NORMAL, 20, 6);
         if (test_allocations() != before)
             fail_msg("%s: %ld allocations in six steps", spec, test_allocations() - before);
+        crew_free(&crew);
+    }
+    terse_layout_destroy(layout);
+}
+
+/* What a method allocated is freed with it: the second of two lives leaves no more than the first,
+ * after which libraries may keep something. */
+static void nothing_is_left_behind(void **unused)
+{
+    terse_layout *const layout = subject_layout();
+    const char *spec;
+    (void)unused;
+    for (uint32_t s = 0; (spec = subject(s)) != NULL; s++) {
+        const struct crew_plan plan = subject_plan(spec, 2, layout);
+        long left = 0;
+        for (int life = 0; life < 2; life++) {
+            const long before = test_blocks();
+            struct crew crew = crew_new(&plan);
+            crew_train(&crew, TEST_NORMAL, 0, subject_every(spec));
+            crew_free(&crew);
+            left = test_blocks() - before;
+        }
+        if (left != 0)
+            fail_msg("%s: %ld blocks are not freed", spec, left);
+    }
+    terse_layout_destroy(layout);
+}
+
+/* Parts that say so hold one float for each element, and those alone. */
+static void floats_are_one_for_each_element(void **unused)
+{
+    terse_layout *const layout = subject_layout();
+    const char *spec;
+    (void)unused;
+    for (uint32_t s = 0; (spec = subject(s)) != NULL; s++) {
+        const struct crew_plan plan = subject_plan(spec, 2, layout);
+        struct crew crew = crew_new(&plan);
+        terse_state state;
+        for (uint32_t i = 0; terse_method_state(crew.method[1], i, &state) == TERSE_OK; i++)
+            if (state.floats != (state.len == crew.count * sizeof(float)))
+                fail_msg("%s: %s has %zu bytes, floats is %u", spec, state.name, state.len,
+                         state.floats);
         crew_free(&crew);
     }
     terse_layout_destroy(layout);
@@ -167,6 +209,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_counter_counts),
         cmocka_unit_test(steps_do_not_allocate),
+        cmocka_unit_test(nothing_is_left_behind),
+        cmocka_unit_test(floats_are_one_for_each_element),
         cmocka_unit_test(a_restored_method_continues),
         cmocka_unit_test(a_given_rate_is_saved),
         cmocka_unit_test(a_damaged_list_is_dropped),

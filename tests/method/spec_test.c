@@ -4,7 +4,8 @@
 
 #include "method/crew.h"
 
-static terse_status create_one(const char *spec, terse_fault *fault)
+static terse_status create_with(const char *spec, const terse_method_options *options,
+                                terse_fault *fault)
 {
     terse_layout *layout = NULL;
     terse_method *method = NULL;
@@ -12,11 +13,71 @@ static terse_status create_one(const char *spec, terse_fault *fault)
     float *const one = weights;
     assert_int_equal(terse_layout_vector(10, &layout), TERSE_OK);
     const terse_status status =
-        terse_method_create_all(spec, 1, layout, &one, NULL, &method, fault);
+        terse_method_create_all(spec, 1, layout, &one, options, &method, fault);
     if (status == TERSE_OK)
         terse_method_destroy(method);
     terse_layout_destroy(layout);
     return status;
+}
+
+static terse_status create_one(const char *spec, terse_fault *fault)
+{
+    return create_with(spec, NULL, fault);
+}
+
+/* What hands out its aggregate is no optimizer; the fault is of the spec as a whole. */
+static void optimizers_hand_out_no_gradient(void **unused)
+{
+    static const struct {
+        const char *spec;
+        const char *why;
+    } cases[] = {
+        {"def", "def is an optimizer of its own"},
+        {"qadam", "qadam is an optimizer of its own"},
+        {"adam", "adam is an optimizer of its own"},
+        {"direction=adam,codec=f32", "composed is an optimizer of its own"},
+        {"dense:every=2", "exchanged in every step"},
+        {"dense:wd=0.1", "decay belongs to the optimizer"},
+        {"topk:reject=yes", "the optimizer takes the step"},
+    };
+    const terse_method_options options = {.size = sizeof options, .aggregate_out = 1};
+    (void)unused;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        terse_fault fault = {.offset = 77};
+        assert_int_equal(create_with(cases[k].spec, &options, &fault), TERSE_BAD_SPEC);
+        assert_int_equal(fault.offset, 0);
+        if (!strstr(fault.text, cases[k].why))
+            fail_msg("%s: '%s' does not say '%s'", cases[k].spec, fault.text, cases[k].why);
+    }
+    assert_int_equal(create_with("dense", &options, NULL), TERSE_OK);
+}
+
+/* Every key of every method refuses a value with the value, the range and an example; and the
+ * example is one. */
+static void every_key_has_an_example(void **unused)
+{
+    terse_method_about method;
+    (void)unused;
+    for (uint32_t m = 0; terse_method_list(m, &method) == TERSE_OK; m++) {
+        terse_option option;
+        for (uint32_t i = 0; terse_method_option(m, i, &option) == TERSE_OK; i++) {
+            static const char *const wrong[] = {"?", "-1"};
+            for (size_t w = 0; w < 2; w++) {
+                char spec[128];
+                char expected[256];
+                terse_fault fault = {0};
+                (void)snprintf(spec, sizeof spec, "%s:%s=%s", method.name, option.name, wrong[w]);
+                (void)snprintf(expected, sizeof expected, "%s, not '%s'; for example %s=%s",
+                               option.range, wrong[w], option.name, option.initial);
+                assert_int_equal(terse_method_check(spec, &fault), TERSE_BAD_SPEC);
+                if (!strstr(fault.text, expected))
+                    fail_msg("%s: '%s' has no '%s'", spec, fault.text, expected);
+                (void)snprintf(spec, sizeof spec, "%s:%s=%s", method.name, option.name,
+                               option.initial);
+                assert_int_equal(terse_method_check(spec, &fault), TERSE_OK);
+            }
+        }
+    }
 }
 
 /* Wrong specs are refused with offset and reason, by check and by create alike. */
@@ -291,6 +352,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wrong_specs_have_a_reason),
+        cmocka_unit_test(every_key_has_an_example),
+        cmocka_unit_test(optimizers_hand_out_no_gradient),
         cmocka_unit_test(a_residual_needs_a_contraction),
         cmocka_unit_test(local_steps_are_refused_where_they_make_no_sense),
         cmocka_unit_test(a_missing_number_of_steps_is_refused),

@@ -5,6 +5,9 @@
 /* Allocations so far; always 0 where they cannot be counted. */
 long test_allocations(void);
 
+/* Blocks that were allocated and not freed; always 0 where they cannot be counted. */
+long test_blocks(void);
+
 /* A test of the counter; it is skipped with the reason where it cannot count. */
 void test_the_counter_counts(void **unused);
 

@@ -153,6 +153,51 @@ static void test_refusals_have_a_reason(void **state)
     test_refused(parse(file, sizeof file, &fault), COM_BAD_FILE, &fault, "settings are cut off");
 }
 
+/* Refusals of a blob's head and of its name say where the blob begins. */
+static void test_a_bad_blob_is_named_by_its_place(void **state)
+{
+    enum { BLOB = 40, NAME = BLOB + 24, TAIL = NAME + 8 };
+    terse_fault fault;
+    uint8_t file[TAIL + 8] = "TERSECKP";
+    (void)state;
+    trn_put_u32(file + 8, TRN_CHECKPOINT_VERSION);
+    trn_put_u32(file + 12, 1);
+    trn_put_u64(file + 24, 2);
+    memcpy(file + 32, "{}", 2);
+    trn_put_u32(file + BLOB + 16, 1);
+    file[NAME] = 'a';
+    trn_put_u64(file + TAIL, trn_hash64(file, TAIL, 0));
+    assert_int_equal(parse(file, sizeof file, &fault), TERSE_OK);
+    file[NAME] = '\n';
+    trn_put_u64(file + TAIL, trn_hash64(file, TAIL, 0));
+    test_refused(parse(file, sizeof file, &fault), COM_BAD_FILE, &fault,
+                 "c: byte 40: a blob's name");
+    trn_put_u32(file + BLOB + 20, 1);
+    trn_put_u64(file + TAIL, trn_hash64(file, TAIL, 0));
+    test_refused(parse(file, sizeof file, &fault), COM_BAD_FILE, &fault,
+                 "c: byte 40: not a blob's");
+}
+
+/* A check without reading it whole: magic, version and checksum of the shortest file. */
+static void test_the_shortest_file_is_checked(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    const char *const path = test_path(&folder, "short");
+    terse_fault fault;
+    uint8_t file[40] = "TERSECKP";
+    (void)state;
+    trn_put_u32(file + 8, TRN_CHECKPOINT_VERSION);
+    trn_put_u64(file + 32, trn_hash64(file, 32, 0));
+    test_put(&folder, "short", file, sizeof file);
+    assert_int_equal(trn_checkpoint_check(path, &fault), TERSE_OK);
+    test_put(&folder, "short", file, sizeof file - 1);
+    test_refused(trn_checkpoint_check(path, &fault), COM_BAD_FILE, &fault, "too short");
+    file[20] ^= 1;
+    test_put(&folder, "short", file, sizeof file);
+    test_refused(trn_checkpoint_check(path, &fault), TERSE_BAD_CHECKSUM, &fault, "damaged");
+    test_folder_remove(&folder);
+}
+
 static void test_what_cannot_be_written_is_refused(void **state)
 {
     const struct test_folder folder = test_folder_make();
@@ -371,6 +416,8 @@ int main(void)
         cmocka_unit_test(test_every_damage_is_noticed),
         cmocka_unit_test(test_every_rule_is_checked_behind_the_checksum),
         cmocka_unit_test(test_refusals_have_a_reason),
+        cmocka_unit_test(test_a_bad_blob_is_named_by_its_place),
+        cmocka_unit_test(test_the_shortest_file_is_checked),
         cmocka_unit_test(test_what_cannot_be_written_is_refused),
         cmocka_unit_test(test_damaged_ones_exist_too),
         cmocka_unit_test(test_the_newest_sound_one_is_found),
