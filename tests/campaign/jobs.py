@@ -19,7 +19,7 @@ from training import LAUNCH_ENV, MPICH, OPEN_MPI, rank_processes, small_images  
 METHODS = (
     "signsgd", "signum", "def:ratio=4", "def-a:ratio=4", "qadam", "regtopk:keep=0.05", "dqsgd",
     "ef:ratio=4", "saef:ratio=4", "ef-sign", "topk:keep=0.05", "qsgd", "terngrad", "natural",
-    "powersgd", "adam", "dense", "fp16", "bf16", "topk:keep=0.05,every=3",
+    "powersgd", "adam", "dense", "median", "fp16", "bf16", "topk:keep=0.05,every=3",
     "topk:keep=0.1,combine=shard", "regtopk:keep=0.05,combine=sparse-allreduce",
     "qadam:combine=parameter-server", "codec=log:k=2,feedback=residual")
 LIMIT = 120  # seconds: whatever takes longer hangs
@@ -48,6 +48,10 @@ class Place:
         for needed in (self.terse, self.preload, self.slow_fsync, self.lie_test):
             if not os.path.exists(needed):
                 sys.exit("campaign: %s is missing: build first" % needed)
+        known = json.loads(subprocess.check_output([self.terse, "methods", "--json"]))["methods"]
+        missing = {row["name"] for row in known} - {spec.split(":")[0] for spec in METHODS}
+        if missing:
+            sys.exit("campaign: METHODS of tests/campaign/jobs.py lacks %s" % ", ".join(missing))
         self.folder = tempfile.mkdtemp(prefix="terse-campaign-")
         small_images(os.path.join(self.folder, "idx"))
         self.wholes = {}
@@ -59,8 +63,9 @@ class Place:
 class Case:
     """One training in a folder of its own, with settings drawn from `source`."""
 
-    def __init__(self, place, source, ranks=None):
+    def __init__(self, place, source, ranks=None, method=None):
         self.place, self.source = place, source
+        self.seen = 0  # the newest checkpoint so far
         self.run = os.path.join(place.folder, "run")
         shutil.rmtree(self.run, ignore_errors=True)
         use_ranks = source.random() < 0.3 if ranks is None else ranks
@@ -68,12 +73,11 @@ class Case:
         self.workers = source.randint(2, 4) if self.mpi else source.randint(1, 4)
         self.steps = source.choice((40, 80, 120))
         self.every = source.choice((1, 2, 3, 7, 15))
-        data = source.choice((("--data", "idx:%s/idx" % place.folder, "--model", "logistic"),
-                              ("--data", "regression", "--model", "linear", "--lr", "0.01")))
-        if data[1] == "regression":
+        data = ("--data", "idx:%s/idx" % place.folder, "--model", "logistic")
+        specs = (method,) if method else METHODS
+        if not method and source.random() < 0.5:
+            data = ("--data", "regression", "--model", "linear", "--lr", "0.01")
             specs = ("topk:keep=0.1,min=1", "dense", "qsgd:min=1")
-        else:
-            specs = METHODS
         self.words = (*data, "--method", source.choice(specs), "--batch",
                       str(source.choice((2, 8))), "--seed", str(source.randint(1, 4)))
 
@@ -155,8 +159,13 @@ class Case:
                       if name.startswith("checkpoint-") and name.endswith(".terse"))
 
     def how(self):
-        """The options that begin the training or go on with it."""
-        return (("--resume" if self.checkpoints() else "--out"), self.run,
+        """The options that begin the training or go on with it. A checkpoint that was seen is still
+        there, or a newer one."""
+        newest = (self.checkpoints() or [0])[-1]
+        if newest < self.seen:
+            raise Breach("checkpoint %d was lost, %d is the newest: %s" % (self.seen, newest, self))
+        self.seen = newest
+        return (("--resume" if newest else "--out"), self.run,
                 "--checkpoint-every", str(self.every))
 
     def check_result(self, out):
@@ -165,6 +174,7 @@ class Case:
         for key in ("weights_hash", "loss", "bytes_sent", "steps"):
             if result[key] != whole[key]:
                 raise Breach("%s is %s, undisturbed %s: %s" % (key, result[key], whole[key], self))
+        return result
 
     def check_folder(self):
         left = [name for name in os.listdir(self.run) if name.startswith(".")]
@@ -175,14 +185,18 @@ class Case:
 
     def finish(self, **how):
         """Goes on without faults; the result must be that of an undisturbed run."""
-        self.check_right(*self.end(self.begin(*self.how(), **how)))
+        result = self.check_right(*self.end(self.begin(*self.how(), **how)))
+        if result["resumed_from"] < self.seen:
+            raise Breach("steps %d to %d were done again: %s" % (
+                result["resumed_from"] + 1, self.seen, self))
 
     def check_right(self, code, out, err):
         """It ended well, with the result of an undisturbed run and nothing left behind."""
         if code != 0:
             raise Breach("ended with %d: %s: %s" % (code, self, err))
-        self.check_result(out)
+        result = self.check_result(out)
         self.check_folder()
+        return result
 
     def check_right_or_error(self, code, out, err, pattern):
         """It ended with the result of an undisturbed run, or with a text like the pattern."""

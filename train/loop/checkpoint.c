@@ -349,6 +349,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)com_json_get_u64(kept, "capped", &worker->result.capped);
     worker->step = trn_checkpoint_step(checkpoint); /* the method does not count skipped steps */
     worker->result.steps = worker->step;
+    worker->result.resumed_from = worker->step;
     if (status == TERSE_OK)
         note_workers(worker, (uint32_t)old_workers);
     return status;

@@ -53,6 +53,7 @@ struct trn_result {
     enum trn_end end;
     int signal;     /* that stopped it, or 0 */
     uint64_t steps; /* done, with those before a resume */
+    uint64_t resumed_from; /* step of the checkpoint that it was resumed from, or 0 */
     uint64_t epochs;
     uint64_t parameters;
     uint32_t workers;
