@@ -23,6 +23,7 @@ METHODS = (
     "topk:keep=0.1,combine=shard", "regtopk:keep=0.05,combine=sparse-allreduce",
     "qadam:combine=parameter-server", "codec=log:k=2,feedback=residual")
 LIMIT = 120  # seconds: whatever takes longer hangs
+ALONE = 20  # seconds that a launcher has to end after its ranks
 
 
 class Breach(Exception):
@@ -55,6 +56,7 @@ class Place:
         self.folder = tempfile.mkdtemp(prefix="terse-campaign-")
         small_images(os.path.join(self.folder, "idx"))
         self.wholes = {}
+        self.launcher_hangs = 0
 
     def clean(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -66,6 +68,7 @@ class Case:
     def __init__(self, place, source, ranks=None, method=None):
         self.place, self.source = place, source
         self.seen = 0  # the newest checkpoint so far
+        self.launched = False  # by `terse launch`
         self.run = os.path.join(place.folder, "run")
         shutil.rmtree(self.run, ignore_errors=True)
         use_ranks = source.random() < 0.3 if ranks is None else ranks
@@ -92,6 +95,7 @@ class Case:
         mpi = self.mpi if mpi == "own" else mpi
         words = [self.place.terse, "train", *self.words, "--steps", str(self.steps), "--json", "-q",
                  *more]
+        self.launched = bool(launch)
         if launch:
             words = [self.place.terse, "launch", "-n", str(self.workers), "--launcher",
                      " ".join(self.place.launchers[mpi][0]), *launch, "--", *words[1:]]
@@ -117,13 +121,22 @@ class Case:
                                 preexec_fn=limit_files if limit else None)
 
     def end(self, process):
-        """(exit code, standard output, standard error); a hang is a breach."""
-        try:
-            out, err = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self.kill_all(process)
-            raise Breach("hangs: %s" % self) from None
-        return process.returncode, out.decode(), err.decode(errors="replace")
+        """(exit code, standard output, standard error); a hang is a breach. A launcher that has not
+        ended long after its last rank hangs by itself, which is counted apart."""
+        start = alive = time.monotonic()
+        while True:
+            try:
+                out, err = process.communicate(timeout=2)
+                return process.returncode, out.decode(), err.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                alive = time.monotonic() if self.rank_processes() else alive
+            if self.mpi and not self.launched and time.monotonic() > alive + ALONE:
+                self.place.launcher_hangs += 1
+                os.killpg(process.pid, signal.SIGKILL)
+                alive = time.monotonic()
+            if time.monotonic() > start + LIMIT:
+                self.kill_all(process)
+                raise Breach("hangs: %s" % self)
 
     def kill_all(self, process):
         for pid in self.rank_processes().values():

@@ -170,6 +170,18 @@ class Launch(TrainCase):
                              expect=MACHINE)
             self.assertIn(reason, err)
 
+    def test_a_launcher_that_hangs_after_its_ranks_is_ended(self):
+        """Open MPI's may, where a rank dies while MPI starts."""
+        launcher = self.path("launcher.sh")
+        with open(launcher, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n(echo 'terse launch: here, rank 0' >&2; sleep 1.5)\n"
+                       "exec %s -c 'import signal; signal.pause()'\n" % sys.executable)
+        os.chmod(launcher, 0o755)
+        start = time.monotonic()
+        err = self.error(*self.words(launcher, count=1, options=("--retries", "0")), expect=MACHINE)
+        self.assertIn("the launcher hung after its ranks had ended; 1 deaths", err)
+        self.assertGreater(time.monotonic() - start, 9)  # a launcher that only takes its time is left
+
     def test_bad_requests(self):
         folder = self.path("run")
         need = ("--", "train", "--out", folder, "--checkpoint-every", "5")
