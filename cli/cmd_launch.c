@@ -311,8 +311,11 @@ static int after_death(const struct plan *plan, struct record *record, const str
 {
     char how[64] = "from the start";
     char cause[64];
-    (void)snprintf(cause, sizeof cause, "the launcher ended with exit code %d%s", end->code,
-                   end->code == CLI_OK ? " before rank 0" : "");
+    if (end->hung)
+        (void)snprintf(cause, sizeof cause, "the launcher hung after its ranks had ended");
+    else
+        (void)snprintf(cause, sizeof cause, "the launcher ended with exit code %d%s", end->code,
+                       end->code == CLI_OK ? " before rank 0" : "");
     record->failed_starts = 0;
     if (record->newest >= 0)
         (void)snprintf(how, sizeof how, "from step %lld", (long long)record->newest);

@@ -121,6 +121,12 @@ static int run_rank(int argc, char **argv, struct train_request *request)
     int code = train_request_read(argc, argv, 0, request);
     if (code != CLI_OK)
         return code;
+    if (com_lone_tasks() > 1)
+        return msg_error(CLI_REFUSED,
+                         "train: one of %u tasks of srun, which has no MPI for them (--mpi=none): "
+                         "each would train alone; add --mpi=pmix for Open MPI or --mpi=pmi2 for "
+                         "MPICH, or unset SLURM_STEP_NUM_TASKS if each shall",
+                         (unsigned)com_lone_tasks());
     if (launched &&
         ranks_start(request->settings.timeout, &request->settings.group, &fault) != TERSE_OK)
         return msg_error(CLI_REFUSED, "train: %s", fault.text);

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "launch_message.h"
@@ -47,11 +48,14 @@ int launch_signal(void)
 
 /* ---- what the job says ---- */
 
+enum { HUNG_LOOKS = 10 }; /* seconds */
+
 struct listener {
     struct launch_end *end;
     uint8_t here[TERSE_MAX_WORKERS];
     char line[4096]; /* the one that is not complete yet */
     size_t used;
+    int idle; /* looks at which the launcher had no process any more; -1: it never had one */
 };
 
 static void note(struct listener *listener, const struct launch_message *message)
@@ -129,12 +133,51 @@ static void become(char *const *words, int error_fd)
     _exit(127);
 }
 
+/* Processes that the launcher has started and that have not ended; -1: nobody knows. */
+static int count_children(pid_t process)
+{
+    char path[64];
+    char state = '?';
+    int child = 0;
+    int count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
+    FILE *const children = fopen(path, "re");
+    if (!children)
+        return -1;
+    while (fscanf(children, "%d", &child) == 1) {
+        (void)snprintf(path, sizeof path, "/proc/%d/stat", child);
+        FILE *const file = fopen(path, "re");
+        const int is_read = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
+        count += file && !(is_read && (state == 'Z' || state == 'X'));
+        if (file)
+            (void)fclose(file);
+    }
+    (void)fclose(children);
+    return count;
+}
+
+/* Open MPI's launcher may wait for itself for ever after it has ended its ranks (4.1.4, when a rank
+ * dies while MPI starts). One that had processes and has had none for some time is killed. */
+static void end_if_hung(pid_t process, struct listener *listener)
+{
+    const int count = count_children(process);
+    if (count > 0)
+        listener->idle = 0;
+    else if (count == 0 && listener->idle >= 0)
+        listener->idle++;
+    if (listener->idle >= HUNG_LOOKS) {
+        listener->end->hung = 1;
+        (void)kill(-process, SIGKILL); /* its process group */
+    }
+}
+
 /* Reads until the launcher has ended and nothing more comes. A rank that outlives it may hold the
  * pipe open, so its end is not waited for. */
 static int listen_to(pid_t process, int fd, struct listener *listener)
 {
     int status = 0;
     int ended = 0;
+    time_t looked = 0;
     for (;;) {
         struct pollfd polled = {.fd = fd, .events = POLLIN};
         char bytes[4096];
@@ -148,6 +191,10 @@ static int listen_to(pid_t process, int fd, struct listener *listener)
             ended = waitpid(process, &status, 0) == process;
         if (!ended)
             ended = waitpid(process, &status, WNOHANG) == process;
+        if (!ended && !listener->end->hung && time(NULL) != looked) { /* once a second */
+            looked = time(NULL);
+            end_if_hung(process, listener);
+        }
     }
     if (listener->used)
         pass_on(listener, 1);
@@ -165,6 +212,7 @@ int launch_job_run(char *const *words, uint32_t workers, struct launch_end *out)
     }
     (void)fflush(stdout);
     listener->end = out;
+    listener->idle = -1;
     const pid_t process = fork();
     if (process == 0) {
         (void)close(ends[0]);

@@ -11,6 +11,7 @@ struct launch_end {
     int refused;     /* exit code of a rank that refused its input (1 or 2), or 0 */
     int stopped;     /* exit code of ranks that a signal ended after a checkpoint, or 0 */
     int finished;    /* rank 0 ended with 0 */
+    int hung;        /* the launcher did not end though its processes had, and was killed */
     uint32_t here;   /* slots that started */
     int32_t absent;  /* the lowest that did not, or -1 */
     char cause[300]; /* what happened, one line */

@@ -57,6 +57,22 @@ static void watch_no_more(void)
     (void)alarm(0);
 }
 
+/* ---- an exit in the middle ---- */
+
+static int is_training; /* MPI has started, and its end was not asked for */
+
+/* Whatever library calls exit(0) in the middle of a training: MPICH's launcher would end the other
+ * ranks and report a success. */
+static void refuse_exit(void)
+{
+    if (!is_training)
+        return;
+    (void)fprintf(stderr, "terse: rank %u: train: exit was called in the middle of the training\n",
+                  (unsigned)com_launched_rank());
+    (void)usleep(FORWARD_MICROSECONDS);
+    _exit(CLI_MACHINE);
+}
+
 /* ---- the library ---- */
 
 /* Where a library of this name may be: beside the command (a build folder), or in the lib folder
@@ -116,12 +132,14 @@ terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault)
     if (status == TERSE_OK)
         status = mpi.handle(out, fault);
     watch_no_more();
+    is_training = status == TERSE_OK && atexit(refuse_exit) == 0;
     return status;
 }
 
 int ranks_end(terse_group *group, int code)
 {
     const int failed = code != CLI_OK && code != CLI_REQUEUE && code != CLI_INTERRUPTED;
+    is_training = 0;
     if (!mpi.stop)
         return code;
     if (group && !failed) {

@@ -40,7 +40,7 @@ static char stop_text[400];
 static void handle(int number)
 {
     static volatile sig_atomic_t ended;
-    if (stop_text[0] != '\0' && !stop)
+    if (stop_text[0] != '\0' && !stop && (number == SIGINT || number == SIGTERM))
         (void)!write(STDERR_FILENO, stop_text, strlen(stop_text));
     if (number == SIGINT || number == SIGTERM) {
         if (ended)

@@ -103,6 +103,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
     com_json_put_u64(object, "seed", request->settings.seed);
     com_json_put_u64(object, "parameters", result->parameters);
     com_json_put_u64(object, "steps", result->steps);
+    com_json_put_u64(object, "resumed_from", result->resumed_from);
     com_json_put_u64(object, "epochs", result->epochs);
     com_json_put_text(object, "status", words[result->end]);
     com_json_put_real(object, "loss", result->loss);

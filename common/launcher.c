@@ -36,3 +36,8 @@ uint32_t com_launched_rank(void)
             return number_of(ranks[i]);
     return 0;
 }
+
+uint32_t com_lone_tasks(void)
+{
+    return com_launched() ? 0 : number_of("SLURM_STEP_NUM_TASKS");
+}

@@ -11,4 +11,8 @@ uint32_t com_launched(void);
 /* The rank that the launcher gave this process; 0 if there is no launcher. */
 uint32_t com_launched_rank(void);
 
+/* The number of tasks that srun started beside each other without a process manager for MPI; 0 if
+ * this process is none of them. */
+uint32_t com_lone_tasks(void);
+
 #endif

@@ -115,7 +115,8 @@ TERSE_API size_t terse_codec_section_bound(const terse_codec *codec, uint32_t pa
                                            uint32_t tensor);
 
 /* Encodes `in` (terse_layout_count floats). `cap` must be at least the bound.
- * TERSE_NOT_FINITE, TERSE_OUT_OF_RANGE: there is no payload. */
+ * TERSE_NOT_FINITE, TERSE_OUT_OF_RANGE: there is no payload. A codec examines what it reads: block
+ * reads only its block, and a NaN elsewhere stays unnoticed; exchanges and methods check all. */
 TERSE_API TERSE_CHECK terse_status terse_codec_encode(terse_codec *codec, uint32_t pass,
                                                       const terse_rng_key *key, const float *in,
                                                       void *payload, size_t cap, size_t *len);

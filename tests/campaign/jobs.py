@@ -19,10 +19,11 @@ from training import LAUNCH_ENV, MPICH, OPEN_MPI, rank_processes, small_images  
 METHODS = (
     "signsgd", "signum", "def:ratio=4", "def-a:ratio=4", "qadam", "regtopk:keep=0.05", "dqsgd",
     "ef:ratio=4", "saef:ratio=4", "ef-sign", "topk:keep=0.05", "qsgd", "terngrad", "natural",
-    "powersgd", "adam", "dense", "fp16", "bf16", "topk:keep=0.05,every=3",
+    "powersgd", "adam", "dense", "median", "fp16", "bf16", "topk:keep=0.05,every=3",
     "topk:keep=0.1,combine=shard", "regtopk:keep=0.05,combine=sparse-allreduce",
     "qadam:combine=parameter-server", "codec=log:k=2,feedback=residual")
 LIMIT = 120  # seconds: whatever takes longer hangs
+ALONE = 20  # seconds that a launcher has to end after its ranks
 
 
 class Breach(Exception):
@@ -48,9 +49,14 @@ class Place:
         for needed in (self.terse, self.preload, self.slow_fsync, self.lie_test):
             if not os.path.exists(needed):
                 sys.exit("campaign: %s is missing: build first" % needed)
+        known = json.loads(subprocess.check_output([self.terse, "methods", "--json"]))["methods"]
+        missing = {row["name"] for row in known} - {spec.split(":")[0] for spec in METHODS}
+        if missing:
+            sys.exit("campaign: METHODS of tests/campaign/jobs.py lacks %s" % ", ".join(missing))
         self.folder = tempfile.mkdtemp(prefix="terse-campaign-")
         small_images(os.path.join(self.folder, "idx"))
         self.wholes = {}
+        self.launcher_hangs = 0
 
     def clean(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -59,8 +65,10 @@ class Place:
 class Case:
     """One training in a folder of its own, with settings drawn from `source`."""
 
-    def __init__(self, place, source, ranks=None):
+    def __init__(self, place, source, ranks=None, method=None):
         self.place, self.source = place, source
+        self.seen = 0  # the newest checkpoint so far
+        self.launched = False  # by `terse launch`
         self.run = os.path.join(place.folder, "run")
         shutil.rmtree(self.run, ignore_errors=True)
         use_ranks = source.random() < 0.3 if ranks is None else ranks
@@ -68,12 +76,11 @@ class Case:
         self.workers = source.randint(2, 4) if self.mpi else source.randint(1, 4)
         self.steps = source.choice((40, 80, 120))
         self.every = source.choice((1, 2, 3, 7, 15))
-        data = source.choice((("--data", "idx:%s/idx" % place.folder, "--model", "logistic"),
-                              ("--data", "regression", "--model", "linear", "--lr", "0.01")))
-        if data[1] == "regression":
+        data = ("--data", "idx:%s/idx" % place.folder, "--model", "logistic")
+        specs = (method,) if method else METHODS
+        if not method and source.random() < 0.5:
+            data = ("--data", "regression", "--model", "linear", "--lr", "0.01")
             specs = ("topk:keep=0.1,min=1", "dense", "qsgd:min=1")
-        else:
-            specs = METHODS
         self.words = (*data, "--method", source.choice(specs), "--batch",
                       str(source.choice((2, 8))), "--seed", str(source.randint(1, 4)))
 
@@ -88,6 +95,7 @@ class Case:
         mpi = self.mpi if mpi == "own" else mpi
         words = [self.place.terse, "train", *self.words, "--steps", str(self.steps), "--json", "-q",
                  *more]
+        self.launched = bool(launch)
         if launch:
             words = [self.place.terse, "launch", "-n", str(self.workers), "--launcher",
                      " ".join(self.place.launchers[mpi][0]), *launch, "--", *words[1:]]
@@ -113,13 +121,22 @@ class Case:
                                 preexec_fn=limit_files if limit else None)
 
     def end(self, process):
-        """(exit code, standard output, standard error); a hang is a breach."""
-        try:
-            out, err = process.communicate(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self.kill_all(process)
-            raise Breach("hangs: %s" % self) from None
-        return process.returncode, out.decode(), err.decode(errors="replace")
+        """(exit code, standard output, standard error); a hang is a breach. A launcher that has not
+        ended long after its last rank hangs by itself, which is counted apart."""
+        start = alive = time.monotonic()
+        while True:
+            try:
+                out, err = process.communicate(timeout=2)
+                return process.returncode, out.decode(), err.decode(errors="replace")
+            except subprocess.TimeoutExpired:
+                alive = time.monotonic() if self.rank_processes() else alive
+            if self.mpi and not self.launched and time.monotonic() > alive + ALONE:
+                self.place.launcher_hangs += 1
+                os.killpg(process.pid, signal.SIGKILL)
+                alive = time.monotonic()
+            if time.monotonic() > start + LIMIT:
+                self.kill_all(process)
+                raise Breach("hangs: %s" % self)
 
     def kill_all(self, process):
         for pid in self.rank_processes().values():
@@ -155,8 +172,13 @@ class Case:
                       if name.startswith("checkpoint-") and name.endswith(".terse"))
 
     def how(self):
-        """The options that begin the training or go on with it."""
-        return (("--resume" if self.checkpoints() else "--out"), self.run,
+        """The options that begin the training or go on with it. A checkpoint that was seen is still
+        there, or a newer one."""
+        newest = (self.checkpoints() or [0])[-1]
+        if newest < self.seen:
+            raise Breach("checkpoint %d was lost, %d is the newest: %s" % (self.seen, newest, self))
+        self.seen = newest
+        return (("--resume" if newest else "--out"), self.run,
                 "--checkpoint-every", str(self.every))
 
     def check_result(self, out):
@@ -165,6 +187,7 @@ class Case:
         for key in ("weights_hash", "loss", "bytes_sent", "steps"):
             if result[key] != whole[key]:
                 raise Breach("%s is %s, undisturbed %s: %s" % (key, result[key], whole[key], self))
+        return result
 
     def check_folder(self):
         left = [name for name in os.listdir(self.run) if name.startswith(".")]
@@ -175,14 +198,18 @@ class Case:
 
     def finish(self, **how):
         """Goes on without faults; the result must be that of an undisturbed run."""
-        self.check_right(*self.end(self.begin(*self.how(), **how)))
+        result = self.check_right(*self.end(self.begin(*self.how(), **how)))
+        if result["resumed_from"] < self.seen:
+            raise Breach("steps %d to %d were done again: %s" % (
+                result["resumed_from"] + 1, self.seen, self))
 
     def check_right(self, code, out, err):
         """It ended well, with the result of an undisturbed run and nothing left behind."""
         if code != 0:
             raise Breach("ended with %d: %s: %s" % (code, self, err))
-        self.check_result(out)
+        result = self.check_result(out)
         self.check_folder()
+        return result
 
     def check_right_or_error(self, code, out, err, pattern):
         """It ended with the result of an undisturbed run, or with a text like the pattern."""

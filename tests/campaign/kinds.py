@@ -201,9 +201,10 @@ def damaged_files(place, source):
     """One checkpoint or other files are damaged: the run goes on from a sound checkpoint. With no
     sound one it is refused."""
     case = Case(place, source)
-    whole, case.steps = case.steps, case.steps // 2
-    case.finish()
-    case.steps = whole
+    process = case.begin(*case.how())
+    wait_for(lambda: len(case.checkpoints()) > 0, process)
+    send(case, process, signal.SIGUSR1)
+    case.end(process)
     kept = case.checkpoints()
     names = os.listdir(case.run)
     hurt = source.sample(names, source.randint(1, min(3, len(names))))
@@ -248,7 +249,7 @@ def signals(place, source):
 
 
 def launched(place, source):
-    """`terse launch` goes on by itself."""
+    """`terse launch` goes on by itself. Ranks die behind a new checkpoint, or while MPI starts."""
     case = Case(place, source, ranks=True)
     if not case.mpi:
         return "skipped"
@@ -258,9 +259,12 @@ def launched(place, source):
         "--retries", "5"))
     for _ in range(source.randint(1, 3)):
         before = (case.checkpoints() or [0])[-1]
-        if wait_for(lambda least=before: case.checkpoints()[-1:] > [least], process):
+        if source.random() < 0.4 and wait_for(case.rank_processes, process):
+            time.sleep(source.uniform(0, 0.4))
             send(case, process, signal.SIGKILL)
-            time.sleep(0.5)
+        elif wait_for(lambda least=before: case.checkpoints()[-1:] > [least], process):
+            send(case, process, signal.SIGKILL)
+        time.sleep(0.5)
     code, out, err = case.end(process)
     case.check_right(code, out, err)
     return "right"

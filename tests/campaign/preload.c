@@ -5,7 +5,8 @@
  *   CLOCK_JUMP=SEED          the calendar's clock (CLOCK_REALTIME) jumps by up to 30 years, both
  *                            ways, at every 16th reading
  *   LIE_AT=RANK:N:BIT        the N-th MPI message that the rank sends has one bit flipped
- *   EXIT_AT=RANK:N           the rank exits with 0 instead of sending its N-th MPI message
+ *   EXIT_AT=RANK:N           the rank calls exit(0) instead of sending its N-th MPI message
+ *   VANISH_AT=RANK:N         the rank calls _exit(0) there, so that it has no last word
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -191,6 +192,8 @@ EXPORTED int MPI_Isend(const void *bytes, int count, uintptr_t type, int to, int
     memcpy(&real, &symbol, sizeof real);
     sent += count > 0;
     if (is_turn(getenv("EXIT_AT"), sent))
+        exit(0);
+    if (is_turn(getenv("VANISH_AT"), sent))
         _exit(0);
     if (count > 0 && is_turn(plan, sent)) {
         const unsigned long bit = strtoul(strrchr(plan, ':') + 1, NULL, 10);

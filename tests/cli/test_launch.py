@@ -1,9 +1,10 @@
 """`terse launch`: a training of real ranks that goes on by itself when ranks die. TERSE_DEATHS is how
-many die in the long case."""
+many die, 4 by default; from 20 on (cli/launch_long) the accuracies of several seeds are compared, too."""
 import json
 import os
 import random
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -126,6 +127,30 @@ class Launch(TrainCase):
                 self.assertIn("slot 3 of 4 failed to start twice; --min-workers allows", err)
             subprocess.run(["rm", "-rf", self.path("run"), self.path("broken")], check=True)
 
+    @unittest.skipUnless(RANKS and OPEN_MPI and DEATHS >= 20, "TERSE_DEATHS is less than 20")
+    def test_accuracy_with_fewer_ranks(self):
+        """4 workers, and 3 from some step on, against 4 to the end: the same to the noise of seeds."""
+        fewer, whole = [], []
+        for seed in range(1, 9):
+            more = ("--seed", str(seed), "--steps", "200")
+            whole.append(self.train(*WORDS, *more, "--workers", "4")["accuracy"])
+            process = self.start(self.slot_that_fails(), LAUNCH_ENV, *more,
+                                 options=("--min-workers", "2"))
+            self.wait_for(lambda: self.checkpoints("run")[-1:] >= [10], process)
+            self.write("broken", b"")
+            self.kill_rank(process, 1, 0)
+            out, err = self.finish(process)
+            self.assertEqual(process.returncode, OK, err)
+            self.assertEqual(json.loads(out)["workers"], 3)
+            fewer.append(json.loads(out)["accuracy"])
+            subprocess.run(["rm", "-rf", self.path("run"), self.path("broken")], check=True)
+        print("accuracy of 8 seeds, 4 workers: %s; 4, then 3: %s" % (
+            " ".join("%.2f" % one for one in whole), " ".join("%.2f" % one for one in fewer)))
+        differences = [one - other for one, other in zip(fewer, whole)]
+        error = statistics.stdev(differences) / len(differences) ** 0.5
+        print("mean difference %.4f, its standard error %.4f" % (statistics.mean(differences), error))
+        self.assertLess(abs(statistics.mean(differences)), 3 * max(error, 0.005))
+
     def test_signals_end_it_after_a_checkpoint(self):
         whole = self.whole()
         for _, launcher, env in self.each():
@@ -169,6 +194,18 @@ class Launch(TrainCase):
             err = self.error(*self.words(launcher, count=1, options=("--retries", "0")),
                              expect=MACHINE)
             self.assertIn(reason, err)
+
+    def test_a_launcher_that_hangs_after_its_ranks_is_ended(self):
+        """Open MPI's may, where a rank dies while MPI starts."""
+        launcher = self.path("launcher.sh")
+        with open(launcher, "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\n(echo 'terse launch: here, rank 0' >&2; sleep 1.5)\n"
+                       "exec %s -c 'import signal; signal.pause()'\n" % sys.executable)
+        os.chmod(launcher, 0o755)
+        start = time.monotonic()
+        err = self.error(*self.words(launcher, count=1, options=("--retries", "0")), expect=MACHINE)
+        self.assertIn("the launcher hung after its ranks had ended; 1 deaths", err)
+        self.assertGreater(time.monotonic() - start, 9)  # a launcher that only takes its time is left
 
     def test_bad_requests(self):
         folder = self.path("run")

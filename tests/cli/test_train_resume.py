@@ -131,6 +131,7 @@ class Workers(TrainCase):
         first = self.train("--steps", "4", "--workers", "2", "--out", self.path("run"))
         again = self.train("--resume", self.path("run"))
         self.assertEqual((again["weights_hash"], again["steps"]), (first["weights_hash"], 4))
+        self.assertEqual((first["resumed_from"], again["resumed_from"]), (0, 4))
         self.assert_monotone("run")
 
 
@@ -165,6 +166,7 @@ class Settings(TrainCase):
     def test_settings_need_not_be_given_again(self):
         rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "6")
         self.assertEqual((rest["steps"], rest["workers"], rest["model"]), (6, 2, "logistic"))
+        self.assertEqual(rest["resumed_from"], 4)
         self.assertRegex(rest["method"], "^def:.*ratio=4,")
 
     def test_another_folder_takes_the_rest(self):

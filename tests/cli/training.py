@@ -176,7 +176,8 @@ def rank_processes(folder):
                                  if b"=" in one)
         except OSError:
             continue
-        rank = variables.get(b"OMPI_COMM_WORLD_RANK", variables.get(b"PMI_RANK", b"0"))
+        rank = next((variables[name] for name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK",
+                                                  b"PMIX_RANK") if name in variables), b"0")
         if words[1:2] == [b"train"] and folder.encode() in words:
             found[int(rank)] = int(name)
     return found

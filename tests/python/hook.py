@@ -489,6 +489,38 @@ def case_a_timeout_names_the_rank(rank, workers):
     dist.barrier()
 
 
+def case_a_refused_bucket_does_not_keep_others_waiting(rank, workers):
+    """The last rank's hook raises before anything is sent; its process lives on."""
+    ddp, state = hooked(net(), "topk:keep=0.05", {"timeout": 60})
+    train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), rank, range(2))
+    started = time.monotonic()
+    if rank == workers - 1:
+        raises(ValueError, lambda: terse.torch.hook(state, (None,)), "torch.compile")
+        raises(ValueError, state.check, "torch.compile")
+    else:
+        x, y = batch(rank, 3)
+        raises(RuntimeError, torch.nn.functional.cross_entropy(ddp(x), y).backward)
+        raises(terse.GroupError, state.check)
+        assert time.monotonic() - started < 20
+    state.close()
+
+
+def process_groups():
+    module = dist.distributed_c10d
+    return len(module._world.pg_names if hasattr(module, "_world") else module._pg_names)
+
+
+def case_settings_that_differ_leave_no_group_behind(rank, workers):
+    before = process_groups()
+    if workers > 1:
+        raises(terse.MismatchError, lambda: state_of("qsgd", seed=rank // (workers - 1)), "seed")
+    assert process_groups() == before
+    state = state_of("qsgd")
+    assert process_groups() == before + 1
+    state.close()
+    assert process_groups() == before
+
+
 def case_z_a_lost_worker_is_named(rank, workers):
     """Must be the last case: rank K-1 ends here."""
     started = time.monotonic()

@@ -74,9 +74,9 @@ TERSE_CHECK terse_status trn_checkpoint_check(const char *path, terse_fault *fau
 TERSE_CHECK terse_status trn_checkpoint_clean(const char *folder, terse_fault *fault);
 /* Keeps the newest `keep` (>= 1) sound checkpoints of a folder and removes all that are older than
  * the last of them. A damaged one is never counted; it goes once `keep` sound ones are newer. With
- * fewer than `keep` sound ones nothing is removed. Call it after a write has succeeded: `written`
- * is its step, which is not read again. */
-TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t keep,
-                                              terse_fault *fault);
+ * fewer than `keep` sound ones nothing is removed. Call it after a write has succeeded. `sound` are
+ * steps whose files need not be read: the caller knows that they are sound. */
+TERSE_CHECK terse_status trn_checkpoint_prune(const char *folder, const uint64_t *sound,
+                                              uint32_t count, uint32_t keep, terse_fault *fault);
 
 #endif

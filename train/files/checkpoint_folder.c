@@ -126,17 +126,27 @@ static terse_status try_all(const char *folder, const struct list *list,
 terse_status trn_checkpoint_latest(const char *folder, struct trn_checkpoint **out, char **path,
                                    char **notes, terse_fault *fault)
 {
-    struct list list;
-    char *skipped = NULL;
-    terse_status status = list_steps(folder, &list, fault);
-    if (status != TERSE_OK)
-        return status;
-    status = try_all(folder, &list, out, path, &skipped, fault);
-    free(list.steps);
-    if (status == TERSE_OK)
-        *notes = skipped;
-    else
-        free(skipped);
+    enum { TRIES = 20 };
+    terse_status status = COM_NO_FILE;
+    uint64_t newest = UINT64_MAX;
+    /* A run that writes here may have removed all of the list meanwhile: then there are others. */
+    for (int i = 0; i < TRIES && status == COM_NO_FILE; i++) {
+        struct list list;
+        char *skipped = NULL;
+        status = list_steps(folder, &list, fault);
+        if (status != TERSE_OK)
+            return status;
+        const uint64_t first = list.count > 0 ? list.steps[0] : 0;
+        if (i > 0 && first == newest)
+            i = TRIES; /* the last time */
+        newest = first;
+        status = try_all(folder, &list, out, path, &skipped, fault);
+        free(list.steps);
+        if (status == TERSE_OK)
+            *notes = skipped;
+        else
+            free(skipped);
+    }
     return status;
 }
 
@@ -194,16 +204,19 @@ static terse_status remove_step(const char *folder, uint64_t step, terse_fault *
     return status;
 }
 
-static int is_sound(const char *folder, uint64_t step)
+static int is_sound(const char *folder, uint64_t step, const uint64_t *known, uint32_t count)
 {
+    for (uint32_t i = 0; i < count; i++)
+        if (known[i] == step)
+            return 1;
     char *path = path_of(folder, step);
     const int sound = path && trn_checkpoint_check(path, NULL) == TERSE_OK;
     free(path);
     return sound;
 }
 
-terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t keep,
-                                  terse_fault *fault)
+terse_status trn_checkpoint_prune(const char *folder, const uint64_t *sound, uint32_t count,
+                                  uint32_t keep, terse_fault *fault)
 {
     struct list list;
     size_t i = 0;
@@ -212,8 +225,8 @@ terse_status trn_checkpoint_prune(const char *folder, uint64_t written, uint32_t
     terse_status status = list_steps(folder, &list, fault);
     if (status != TERSE_OK)
         return status;
-    for (uint32_t sound = 0; i < list.count && sound < keep; i++)
-        sound += list.steps[i] == written || is_sound(folder, list.steps[i]);
+    for (uint32_t kept = 0; i < list.count && kept < keep; i++)
+        kept += (uint32_t)is_sound(folder, list.steps[i], sound, count);
     for (; i < list.count && status == TERSE_OK; i++)
         status = remove_step(folder, list.steps[i], fault);
     free(list.steps);

@@ -6,6 +6,8 @@
 #include "files/checkpoint_format.h"
 #include "files/hash.h"
 
+enum { PIECE = 256 * 1024 };
+
 /* A file under construction and the hash of what was written. */
 struct sink {
     struct com_output output;
@@ -16,10 +18,13 @@ struct sink {
 
 static void put(struct sink *sink, const void *bytes, size_t len)
 {
-    if (sink->status != TERSE_OK || len == 0)
-        return;
-    trn_hash_add(sink->hash, bytes, len);
-    sink->status = com_output_write(&sink->output, bytes, len, sink->fault);
+    /* In pieces, which are in the cache when they are written. */
+    for (size_t at = 0; at < len && sink->status == TERSE_OK; at += PIECE) {
+        const uint8_t *const piece = (const uint8_t *)bytes + at;
+        const size_t piece_len = len - at < PIECE ? len - at : PIECE;
+        trn_hash_add(sink->hash, piece, piece_len);
+        sink->status = com_output_write(&sink->output, piece, piece_len, sink->fault);
+    }
 }
 
 static void put_padded(struct sink *sink, const void *bytes, uint64_t len)

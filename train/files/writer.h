@@ -22,9 +22,9 @@ TERSE_CHECK terse_status trn_writer_create(const char *folder, uint32_t keep,
 /* Waits for the checkpoint that is being written. NULL is fine. */
 void trn_writer_destroy(struct trn_writer *writer);
 
-/* Copies names and bytes of the blobs and returns; `settings` belongs to the writer from here on,
- * also on failure. The copy's buffer is kept for the next checkpoint. TERSE_BAD_ARGUMENT: one is
- * being written. */
+/* Begins a checkpoint and returns. The blobs, their names and bytes belong to the caller, which
+ * leaves them as they are until nothing is being written; `settings` belongs to the writer from
+ * here on, also on failure. TERSE_BAD_ARGUMENT: one is being written. */
 TERSE_CHECK terse_status trn_writer_begin(struct trn_writer *writer, uint64_t step,
                                           com_json *settings, const struct trn_blob *blobs,
                                           uint32_t count, terse_fault *fault);

@@ -1,5 +1,6 @@
-/* Checkpoints. To save, every worker sends its state to rank 0, which writes one file. To restore,
- * every worker takes its part of the file. */
+/* Checkpoints. To save, every worker copies its state into a buffer that is there from the start.
+ * The buffers of other processes are sent to rank 0, which writes one file from all of them while
+ * the training goes on. To restore, every worker takes its part of the file. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,59 @@
 
 #define MAX_PARTS 20u /* parts of one worker's state */
 #define HEAD_LEN 16u  /* head of a packed part: u32 kind, u32 name length, u64 bytes */
+#define ALIGNMENT 64u /* of the bytes of a packed part: copies are fastest between whole lines */
+#define PIECE 4096u   /* floats that are checked while they are in the cache */
 #define STATISTICS "running statistics"
 #define WEIGHTS "weights"
+
+/* ---- buffers ---- */
+
+struct buffer {
+    uint8_t *bytes;
+    uint64_t cap;
+};
+
+/* What a worker tells all others of its packed state. */
+struct parcel {
+    uint64_t len;
+    uint64_t hash;    /* between processes, else 0 */
+    uint64_t address; /* of the bytes, for the threads of one process */
+    int64_t status;   /* TERSE_OK, or why there is nothing */
+    trn_check check;
+};
+
+struct name {
+    char text[TRN_MAX_BLOB_NAME + 1];
+};
+
+struct trn_states {
+    struct buffer mine;
+    struct parcel *parcels; /* of all workers, by rank */
+    struct buffer *theirs;  /* on rank 0 of processes: what the others sent, by rank */
+    struct trn_blob *blobs; /* on rank 0: the file's, which point into the buffers */
+    struct name *names;
+};
+
+static uint64_t round_up(uint64_t len)
+{
+    return (len + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Buffers are written to when they are made: the first write to a fresh page takes several times as
+ * long as the copy of its bytes. */
+static int reserve(struct buffer *buffer, uint64_t len)
+{
+    if (len <= buffer->cap)
+        return 1;
+    free(buffer->bytes);
+    buffer->cap = round_up(len);
+    buffer->bytes = aligned_alloc(ALIGNMENT, buffer->cap);
+    if (!buffer->bytes)
+        buffer->cap = 0;
+    else
+        memset(buffer->bytes, 0xAA, buffer->cap); /* zeros might be left to the system */
+    return buffer->bytes != NULL;
+}
 
 /* ---- one worker's state, packed ---- */
 
@@ -57,13 +109,32 @@ static uint64_t packed_len(const struct trn_worker *worker, const struct trn_blo
     uint64_t len = 0;
     for (size_t i = 0; i < count; i++)
         if (is_sent(worker, &part[i]))
-            len += HEAD_LEN + strlen(part[i].name) + part[i].len;
+            len += round_up(HEAD_LEN + strlen(part[i].name)) + round_up(part[i].len);
     return len;
 }
 
-static void pack(const struct trn_worker *worker, const struct trn_blob *part, size_t count,
-                 uint8_t *out)
+/* Copies the weights; 0: one of them is not finite. */
+static int copy_weights(const float *in, uint64_t count, uint8_t *out)
 {
+    uint32_t most = 0;
+    for (uint64_t i = 0; i < count; i += PIECE) {
+        uint32_t bits[PIECE];
+        const size_t n = count - i < PIECE ? (size_t)(count - i) : PIECE;
+        memcpy(bits, in + i, n * sizeof *bits);
+        memcpy(out + i * sizeof *bits, bits, n * sizeof *bits);
+        for (size_t j = 0; j < n; j++) {
+            const uint32_t magnitude = bits[j] & 0x7FFFFFFFu;
+            most = magnitude > most ? magnitude : most;
+        }
+    }
+    return most < 0x7F800000u;
+}
+
+/* 0: the weights are not finite; a checkpoint of them would be of no use. */
+static int pack(const struct trn_worker *worker, const struct trn_blob *part, size_t count,
+                uint8_t *out)
+{
+    int finite = 1;
     for (size_t i = 0; i < count; i++) {
         const size_t name_len = strlen(part[i].name);
         if (!is_sent(worker, &part[i]))
@@ -72,110 +143,164 @@ static void pack(const struct trn_worker *worker, const struct trn_blob *part, s
         trn_put_u32(out + 4, (uint32_t)name_len);
         trn_put_u64(out + 8, part[i].len);
         memcpy(out + HEAD_LEN, part[i].name, name_len);
-        memcpy(out + HEAD_LEN + name_len, part[i].bytes, part[i].len);
-        out += HEAD_LEN + name_len + part[i].len;
+        out += round_up(HEAD_LEN + name_len);
+        if (part[i].bytes == worker->weights)
+            finite = copy_weights(worker->weights, worker->count, out);
+        else
+            memcpy(out, part[i].bytes, part[i].len);
+        out += round_up(part[i].len);
     }
+    return finite;
+}
+
+/* Workers that are threads of one process read each other's buffers. */
+static int are_processes(const struct trn_worker *worker)
+{
+    return worker->run->settings->group != NULL;
+}
+
+static struct parcel pack_mine(struct trn_worker *worker)
+{
+    struct buffer *const mine = &worker->states->mine;
+    struct trn_blob part[MAX_PARTS];
+    const size_t count = parts_of(worker, part);
+    struct parcel parcel = {.len = packed_len(worker, part, count)};
+    if (!reserve(mine, parcel.len))
+        parcel.status = com_fail(&worker->fault, TERSE_NO_MEMORY,
+                                 "rank %u: no memory for a copy of its state, %llu bytes",
+                                 worker->rank, (unsigned long long)parcel.len);
+    else if (!pack(worker, part, count, mine->bytes) && trn_worker_is_broken(worker))
+        parcel.status = TERSE_NOT_FINITE;
+    else if (are_processes(worker))
+        parcel.hash = trn_hash64(mine->bytes, parcel.len, 0);
+    parcel.address = (uintptr_t)mine->bytes;
+    return parcel;
+}
+
+terse_status trn_worker_make_room(struct trn_worker *worker)
+{
+    const uint32_t workers = worker->run->workers;
+    struct trn_states *const states = calloc(1, sizeof *states);
+    struct trn_blob part[MAX_PARTS];
+    const uint64_t len = packed_len(worker, part, parts_of(worker, part));
+    int made = states != NULL;
+    worker->states = states;
+    if (made) {
+        states->parcels = calloc(workers, sizeof *states->parcels);
+        states->theirs = calloc(workers, sizeof *states->theirs);
+        made = states->parcels && states->theirs;
+    }
+    if (made && worker->rank == 0) {
+        states->blobs = calloc((size_t)workers * MAX_PARTS, sizeof *states->blobs);
+        states->names = calloc((size_t)workers * MAX_PARTS, sizeof *states->names);
+        made = states->blobs && states->names;
+    }
+    if (worker->run->settings->checkpoint_every) /* else there is one at the end */
+        made = made && reserve(&states->mine, len);
+    return made ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+}
+
+void trn_worker_drop_room(struct trn_worker *worker)
+{
+    struct trn_states *const states = worker->states;
+    if (!states)
+        return;
+    for (uint32_t r = 0; states->theirs && r < worker->run->workers; r++)
+        free(states->theirs[r].bytes);
+    free(states->mine.bytes);
+    free(states->parcels);
+    free(states->theirs);
+    free(states->blobs);
+    free(states->names);
+    free(states);
 }
 
 /* ---- to rank 0 ---- */
 
-/* What a worker sends to rank 0. */
-struct parcel {
-    uint64_t len;
-    uint64_t hash;
-    trn_check check;
-};
-
-struct states {
-    struct parcel parcel[TERSE_MAX_WORKERS];
-    uint8_t *bytes[TERSE_MAX_WORKERS]; /* on rank 0: the packed state of every worker */
-    uint8_t *mine;
-};
-
-static void drop(struct states *states)
+/* The bytes of other processes, into buffers that are kept for the next checkpoint. */
+static terse_status send_bytes(struct trn_worker *worker)
 {
-    for (size_t i = 0; i < TERSE_MAX_WORKERS; i++)
-        free(states->bytes[i]);
-    free(states->mine);
-}
-
-/* Sends lengths and hashes to all ranks, then bytes to rank 0. */
-static terse_status send_states(struct trn_worker *worker, struct states *states)
-{
-    const uint32_t workers = worker->run->workers;
-    const void *send_at[TERSE_MAX_WORKERS] = {NULL};
+    struct trn_states *const states = worker->states;
+    const void *send_at[TERSE_MAX_WORKERS] = {states->mine.bytes};
     size_t send_len[TERSE_MAX_WORKERS] = {0};
     void *recv_at[TERSE_MAX_WORKERS] = {NULL};
     size_t recv_len[TERSE_MAX_WORKERS] = {0};
-    struct parcel mine = states->parcel[worker->rank];
-    terse_status status = trn_share(worker->group, TRN_SHARE_STATE, worker->step, &mine,
-                                    sizeof mine, states->parcel, &worker->fault);
-    for (uint32_t r = 0; r < workers && status == TERSE_OK; r++) {
-        recv_len[r] = worker->rank == 0 ? states->parcel[r].len : 0;
-        states->bytes[r] = malloc(recv_len[r] + 1);
-        recv_at[r] = states->bytes[r];
-        if (!states->bytes[r])
-            status = com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    terse_status status = TERSE_OK;
+    if (worker->rank != 0)
+        send_len[0] = states->parcels[worker->rank].len;
+    for (uint32_t r = 1; r < worker->run->workers && worker->rank == 0; r++) {
+        if (!reserve(&states->theirs[r], states->parcels[r].len))
+            return com_fail(&worker->fault, TERSE_NO_MEMORY, "no memory for the state of rank %u",
+                            r);
+        recv_at[r] = states->theirs[r].bytes;
+        recv_len[r] = states->parcels[r].len;
     }
-    send_at[0] = states->mine;
-    send_len[0] = mine.len;
     const terse_alltoallv alltoallv = {send_at, send_len, recv_at, recv_len};
-    return status == TERSE_OK ? terse_group_alltoallv(worker->group, &alltoallv, &worker->fault)
-                              : status;
+    status = terse_group_alltoallv(worker->group, &alltoallv, &worker->fault);
+    for (uint32_t r = 1; r < worker->run->workers && worker->rank == 0 && status == TERSE_OK; r++)
+        status = trn_share_compare(recv_at[r], recv_len[r], states->parcels[r].hash, r,
+                                   "its state for the checkpoint", &worker->fault);
+    return status;
 }
 
-struct name {
-    char text[TRN_MAX_BLOB_NAME + 1];
-};
-
-/* The parts of a worker's packed state as blobs; names are copied into `names`. The bytes have the
- * hash that their sender announced, and the same program packed them. */
-static uint32_t unpack(const struct states *states, uint32_t worker, struct trn_blob *out,
-                       struct name *names)
+/* Every worker packs its state, tells all whether it could, and sends it to rank 0. */
+static terse_status collect(struct trn_worker *worker)
 {
-    const uint8_t *at = states->bytes[worker];
-    const uint8_t *const end = at + states->parcel[worker].len;
-    uint32_t count = 0;
+    struct parcel *const parcels = worker->states->parcels;
+    struct parcel mine = pack_mine(worker);
+    const terse_status status = trn_share(worker->group, TRN_SHARE_STATE, worker->step, &mine,
+                                          sizeof mine, parcels, &worker->fault);
+    if (status != TERSE_OK)
+        return status;
+    if (mine.status != TERSE_OK)
+        return (terse_status)mine.status;
+    for (uint32_t r = 0; r < worker->run->workers; r++)
+        if (parcels[r].status != TERSE_OK)
+            return com_fail(&worker->fault, (terse_status)parcels[r].status,
+                            "rank %u has no state for the checkpoint", r);
+    return are_processes(worker) ? send_bytes(worker) : TERSE_OK;
+}
+
+/* The parts of a worker's packed state as blobs. The bytes have the hash that their sender
+ * announced, or are in this process, and the same program packed them. */
+static uint32_t unpack(const struct trn_states *states, uint32_t worker, const uint8_t *at,
+                       uint32_t first)
+{
+    const uint8_t *const end = at + states->parcels[worker].len;
+    uint32_t count = first;
     while (at < end) {
         const uint32_t name_len = trn_get_u32(at + 4);
-        (void)snprintf(names[count].text, sizeof names[count].text, "%.*s", (int)name_len,
+        struct trn_blob *const blob = &states->blobs[count];
+        char *const name = states->names[count++].text;
+        (void)snprintf(name, sizeof states->names->text, "%.*s", (int)name_len,
                        (const char *)at + HEAD_LEN);
-        out[count] = (struct trn_blob){.name = names[count].text,
-                                       .kind = trn_get_u32(at),
-                                       .worker = worker,
-                                       .bytes = at + HEAD_LEN + name_len,
-                                       .len = trn_get_u64(at + 8)};
-        at += HEAD_LEN + name_len + out[count].len;
-        count++;
+        *blob = (struct trn_blob){.name = name,
+                                  .kind = trn_get_u32(at),
+                                  .worker = worker,
+                                  .bytes = at + round_up(HEAD_LEN + name_len),
+                                  .len = trn_get_u64(at + 8)};
+        at += round_up(HEAD_LEN + name_len) + round_up(blob->len);
     }
     return count;
 }
 
 /* Hands the file to the thread that writes it. */
-static terse_status write_file(struct trn_worker *worker, const struct states *states)
+static terse_status write_file(struct trn_worker *worker)
 {
-    const uint32_t most = worker->run->workers * MAX_PARTS;
-    struct trn_blob *const blobs = calloc(most, sizeof *blobs);
-    struct name *const names = calloc(most, sizeof *names);
-    com_json *const settings = trn_record_settings(worker);
+    const struct trn_states *const states = worker->states;
     uint32_t count = 0;
-    terse_status status =
-        blobs && names ? TERSE_OK : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
-        status = trn_share_compare(states->bytes[r], states->parcel[r].len, states->parcel[r].hash,
-                                   r, "its state for the checkpoint", &worker->fault);
-    for (uint32_t r = 0; r < worker->run->workers && status == TERSE_OK; r++)
-        count += unpack(states, r, blobs + count, names + count);
-    if (status == TERSE_OK)
-        status = trn_save_begin(worker, settings, blobs, count);
-    else
-        com_json_free(settings);
-    free(blobs);
-    free(names);
-    return status;
+    for (uint32_t r = 0; r < worker->run->workers; r++) {
+        const uint8_t *bytes = states->theirs[r].bytes;
+        if (r == 0)
+            bytes = states->mine.bytes;
+        else if (!are_processes(worker))
+            bytes = (const uint8_t *)(uintptr_t)states->parcels[r].address;
+        count = unpack(states, r, bytes, count);
+    }
+    return trn_save_begin(worker, trn_record_settings(worker), states->blobs, count);
 }
 
-/* Was the file written? Only rank 0 knows. */
+/* Was the file begun? Only rank 0 knows. */
 struct written {
     int64_t status;
     trn_check check;
@@ -201,27 +326,12 @@ static terse_status agree(struct trn_worker *worker, terse_status mine)
 
 terse_status trn_worker_save(struct trn_worker *worker)
 {
-    struct trn_blob part[MAX_PARTS];
-    struct states states = {.mine = NULL};
     uint64_t before = 0;
     uint64_t after = 0;
-    if (!worker->run->settings->out)
-        return TERSE_OK;
-    if (trn_worker_is_broken(worker)) /* a checkpoint of such weights would be of no use */
-        return TERSE_NOT_FINITE;
     terse_group_traffic(worker->group, &before, &(uint64_t){0});
-    const size_t count = parts_of(worker, part);
-    struct parcel *const mine = &states.parcel[worker->rank];
-    mine->len = packed_len(worker, part, count);
-    states.mine = malloc(mine->len + 1);
-    if (!states.mine)
-        return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
-    pack(worker, part, count, states.mine);
-    mine->hash = trn_hash64(states.mine, mine->len, 0);
-    terse_status status = send_states(worker, &states);
+    terse_status status = collect(worker);
     if (status == TERSE_OK)
-        status = agree(worker, worker->rank == 0 ? write_file(worker, &states) : TERSE_OK);
-    drop(&states);
+        status = agree(worker, worker->rank == 0 ? write_file(worker) : TERSE_OK);
     terse_group_traffic(worker->group, &after, &(uint64_t){0});
     worker->result.bytes_other += after - before;
     return status;
@@ -349,6 +459,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     (void)com_json_get_u64(kept, "capped", &worker->result.capped);
     worker->step = trn_checkpoint_step(checkpoint); /* the method does not count skipped steps */
     worker->result.steps = worker->step;
+    worker->result.resumed_from = worker->step;
     if (status == TERSE_OK)
         note_workers(worker, (uint32_t)old_workers);
     return status;

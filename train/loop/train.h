@@ -51,8 +51,9 @@ enum trn_end {
 
 struct trn_result {
     enum trn_end end;
-    int signal;     /* that stopped it, or 0 */
-    uint64_t steps; /* done, with those before a resume */
+    int signal;            /* that stopped it, or 0 */
+    uint64_t steps;        /* done, with those before a resume */
+    uint64_t resumed_from; /* step of the checkpoint that it was resumed from, or 0 */
     uint64_t epochs;
     uint64_t parameters;
     uint32_t workers;

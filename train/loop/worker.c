@@ -109,6 +109,8 @@ static terse_status create(struct trn_worker *worker)
         status = create_method(worker);
     if (status == TERSE_OK && run->checkpoint)
         status = trn_worker_restore(worker);
+    if (status == TERSE_OK && settings->out)
+        status = trn_worker_make_room(worker);
     if (status == TERSE_OK && worker->rank == 0)
         status = trn_record_open(worker, &worker->record);
     return status;
@@ -122,6 +124,7 @@ void trn_worker_destroy(struct trn_worker *worker)
                              worker->lengths,      worker->labels,   worker->targets,
                              worker->stats};
     trn_writer_destroy(worker->writer); /* before the record, which has the folder's lock */
+    trn_worker_drop_room(worker);
     terse_method_destroy(worker->method);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);

@@ -64,6 +64,7 @@ struct trn_worker {
     float *targets;
     struct trn_step_stats *stats; /* by rank */
     struct trn_record *record;
+    struct trn_states *states; /* checkpoint.c: buffers of checkpoints; NULL without a folder */
     struct trn_writer *writer; /* of checkpoints, on rank 0 once the first was due */
     uint64_t saved;            /* step of the last checkpoint that was begun, or 0 */
     double saved_at;           /* when it was begun, by trn_now */
@@ -96,7 +97,11 @@ struct trn_evaluation {
 };
 TERSE_CHECK terse_status trn_worker_evaluate(struct trn_worker *worker, struct trn_evaluation *out);
 
-/* checkpoint.c: collective. All state goes to rank 0, which begins to write the file. */
+/* checkpoint.c */
+/* The buffers of checkpoints; not collective. */
+TERSE_CHECK terse_status trn_worker_make_room(struct trn_worker *worker);
+void trn_worker_drop_room(struct trn_worker *worker);
+/* Collective: a copy of all state, which rank 0 begins to write. Nothing may be being written. */
 TERSE_CHECK terse_status trn_worker_save(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_worker_restore(struct trn_worker *worker);
 
@@ -105,7 +110,7 @@ TERSE_CHECK terse_status trn_worker_restore(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_save_due(struct trn_worker *worker);
 /* The training ends: the last step is in a checkpoint on the disk. */
 TERSE_CHECK terse_status trn_save_last(struct trn_worker *worker);
-/* Rank 0 begins to write; `settings` is freed. */
+/* Rank 0 begins to write; `settings` is freed, the blobs stay as they are until it is written. */
 TERSE_CHECK terse_status trn_save_begin(struct trn_worker *worker, com_json *settings,
                                         const struct trn_blob *blobs, uint32_t count);
 

@@ -16,6 +16,7 @@ import torch.distributed as dist
 
 from .._library import (EXPLAIN, LEAVE, OK, PEER_LOST, POST, TEST, TIMEOUT, WAIT, GroupOps, check,
                         library)
+from ._spec import agree
 
 _TAG = 0x7E45  # the tag of every message; gloo keeps the messages between two ranks in order
 _MAX_VIEWS = 4096
@@ -39,6 +40,19 @@ def own_group(process_group: Optional[Any], seconds: float) -> Any:
     ranks = members(process_group)
     order: Dict[str, Any] = {} if ranks == sorted(ranks) else {"sort_ranks": False}
     return dist.new_group(ranks, timeout=timedelta(seconds=seconds), backend="gloo", **order)
+
+
+def agreed_group(process_group: Optional[Any], seconds: float, mine: Any,
+                 failure: Optional[Exception], what: str) -> Any:
+    """own_group, in which the ranks have compared their settings (_spec.agree). If they differ, or
+    one has failed, the group is gone when the exception is there."""
+    carrier = own_group(process_group, seconds)
+    try:
+        agree(carrier, mine, failure, what)
+    except Exception:
+        _release(carrier, {})
+        raise
+    return carrier
 
 
 def _release(carrier: Any, under_way: Dict[int, Any]) -> None:
@@ -78,6 +92,7 @@ class Group:
             library().group_destroy(self.handle)
             self.handle = c_void_p()
             self._end()
+            self.carrier = None  # gloo's connections end with the last reference
 
     def _view(self, address: int, length: int) -> torch.Tensor:
         """The bytes at an address as a tensor. The library uses the same buffers in every step."""

@@ -3,7 +3,7 @@
 import queue
 import threading
 import weakref
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Union
 
 import torch
 import torch.distributed as dist
@@ -15,8 +15,8 @@ from ._buckets import Buckets, Item, Names
 from ._staging import Staging
 from ._checks import (ddp_of, log, on_device, refuse, refuse_bucket, refuse_parameters,
                       warn_of_rates)
-from ._spec import agree, complete, shown
-from .group import Group, members, own_group
+from ._spec import complete, shown
+from .group import Group, agreed_group, members
 
 DEFAULT_MIN = 1024
 
@@ -86,17 +86,16 @@ class State:
         self._attached = False
         self._next_index = 0
         self._lock = threading.Lock()
-        self._queue: "queue.Queue[Optional[Item]]" = queue.Queue()
+        self._queue: "queue.Queue[Union[Item, Exception, None]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
         self._staging = Staging()
         self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
 
     def _join_group(self, failure: Optional[Exception]) -> None:
         """Creates the group and compares the ranks' settings; collective over all global ranks."""
-        self._carrier = own_group(self._process_group, self._timeout)
-        agree(self._carrier, {"spec": self.spec, "seed": self._seed,
-                              "number of steps": self._steps, "uneven": self._uneven}, failure,
-              "State")
+        self._carrier = agreed_group(self._process_group, self._timeout, {
+            "spec": self.spec, "seed": self._seed, "number of steps": self._steps,
+            "uneven": self._uneven}, failure, "State")
         ranks = members(self._carrier)
         self._rank, self._workers = dist.get_rank(self._carrier), len(ranks)
         self._group = Group(self._carrier, ranks, self._timeout)
@@ -182,43 +181,52 @@ class State:
     # ---- called by the hook: any thread, in DDP's order ----
 
     def _enqueue(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
-        buffer = refuse_bucket(bucket)
         with self._lock:
             self.check()
-            parameters, last = bucket.parameters(), bucket.is_last()
-            if self._thread is None:
-                self._begin(parameters)
-            if bucket.index() != self._next_index:
-                raise RuntimeError(
-                    "bucket %d, expected %d: a State serves one DDP model and one backward at a "
-                    "time; create a State for each model" % (bucket.index(), self._next_index))
-            refuse_parameters(buffer, parameters)
-            self._next_index = 0 if last else bucket.index() + 1
-            item = self._item_of(bucket.index(), buffer, parameters, last)
-            self._queue.put(item)
+            try:
+                return self._accept(bucket)
+            except Exception as why:
+                self._give_up(why)
+                raise
+
+    def _give_up(self, why: Exception) -> None:
+        """This rank has no bucket for the others: they fail at once, not after the timeout. While
+        the communication thread runs, only it may use the group."""
+        self._failure = self._failure or why
+        if self._thread is not None:
+            self._queue.put(why)
+        elif self._group is not None:
+            self._carrier = None
+            self._group.close()
+
+    def _accept(self, bucket: Any) -> "torch.futures.Future[torch.Tensor]":
+        buffer = refuse_bucket(bucket)
+        parameters, last = bucket.parameters(), bucket.is_last()
+        if self._thread is None:
+            self._begin(parameters)
+        if bucket.index() != self._next_index:
+            raise RuntimeError(
+                "bucket %d, expected %d: a State serves one DDP model and one backward at a "
+                "time; create a State for each model" % (bucket.index(), self._next_index))
+        refuse_parameters(buffer, parameters)
+        self._next_index = 0 if last else bucket.index() + 1
+        item = self._item_of(bucket.index(), buffer, parameters, last)
+        self._queue.put(item)
         return item.future.then(_value)
 
     def _item_of(self, index: int, buffer: torch.Tensor, parameters: List[torch.Tensor],
                  last: bool) -> Item:
         if not on_device(buffer):
             return Item(buffer, parameters, last, torch.futures.Future())
-        try:
-            staged = self._staging.fetch(index, buffer)
-        except Exception as why:
-            self._failure = why
-            raise
+        staged = self._staging.fetch(index, buffer)
         return Item(staged.host, parameters, last, self._staging.future_of(buffer), staged)
 
     def _begin(self, parameters: List[torch.Tensor]) -> None:
         """At the first bucket; collective if this State has not joined its group."""
-        try:
-            ddp = None if self._attached else ddp_of(self)
-            if ddp is not None:
-                refuse(ddp, self)
-            self.connect()
-        except Exception as why:
-            self._failure = why
-            raise
+        ddp = None if self._attached else ddp_of(self)
+        if ddp is not None:
+            refuse(ddp, self)
+        self.connect()
         if self.votes and self._rank == 0 and parameters:
             warn_of_rates(parameters[0], shown(self.spec))
         self._start()
@@ -236,9 +244,13 @@ class State:
 
     # ---- called by the communication thread ----
 
-    def _serve(self, item: Item) -> None:
+    def _serve(self, item: Union[Item, Exception]) -> None:
+        """Adds a bucket to the step; an exception is the end of the communication."""
         buckets = self._buckets
+        futures = [item.future] if isinstance(item, Item) else []
         try:
+            if isinstance(item, Exception):
+                raise item
             if self._failure is not None:
                 raise self._failure
             if item.staged is not None:
@@ -257,8 +269,9 @@ class State:
                 each.deliver(value)
         except Exception as why:
             self._failure = why
+            self._carrier = None
             self._group.close()  # the other ranks fail at once, not after the timeout
-            for future in buckets.drop() or [item.future]:
+            for future in buckets.drop() or futures:
                 future.set_result(why)
 
     def _share(self) -> float:
@@ -362,7 +375,7 @@ def _value(future: Any) -> torch.Tensor:
     return value
 
 
-def _communicate(state_of: Any, items: "queue.Queue[Optional[Item]]") -> None:
+def _communicate(state_of: Any, items: "queue.Queue[Union[Item, Exception, None]]") -> None:
     """The communication thread of a rank. It serves buckets in the order of the queue."""
     while True:
         item = items.get()
@@ -375,7 +388,7 @@ def _communicate(state_of: Any, items: "queue.Queue[Optional[Item]]") -> None:
             return
 
 
-def _stop(items: "queue.Queue[Optional[Item]]", thread: threading.Thread) -> None:
+def _stop(items: "queue.Queue[Union[Item, Exception, None]]", thread: threading.Thread) -> None:
     items.put(None)
     if thread is not threading.current_thread():  # which may drop the last reference to the State
         thread.join(5)

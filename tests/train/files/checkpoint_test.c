@@ -1,5 +1,8 @@
+#define _GNU_SOURCE /* RTLD_NEXT */
 #include "files/checkpoint.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -270,7 +273,7 @@ static void test_the_newest_sound_one_is_found(void **state)
     test_put(&folder, "checkpoint-200.terse", "TERSECKPxxx", 11);
     expect_latest(&folder, 10, "checkpoint-200.terse: byte 11: the file ends in its head");
     assert_int_equal(unlink(test_path(&folder, "checkpoint-200.terse")), 0);
-    assert_int_equal(trn_checkpoint_prune(folder.path, 10, 1, NULL), TERSE_OK);
+    assert_int_equal(trn_checkpoint_prune(folder.path, &(uint64_t){10}, 1, 1, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 3); /* step 10 and the two strangers */
     expect_latest(&folder, 10, "");
     test_put(&folder, "checkpoint-10.terse", "damaged", 7);
@@ -294,7 +297,7 @@ static void test_pruning_keeps_the_newest_sound_ones(void **state)
     bytes[len / 2] ^= 1;
     test_put(&folder, "checkpoint-90.terse", bytes, len);
     free(bytes);
-    assert_int_equal(trn_checkpoint_prune(folder.path, 4, 2, NULL), TERSE_OK);
+    assert_int_equal(trn_checkpoint_prune(folder.path, &(uint64_t){4}, 1, 2, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 4); /* 3 and 4, 80 and 90 */
     expect_latest(&folder, 4, "checkpoint-90.terse");
     assert_int_equal(unlink(test_path(&folder, "checkpoint-4.terse")), 0);
@@ -304,10 +307,10 @@ static void test_pruning_keeps_the_newest_sound_ones(void **state)
     assert_int_equal(write_step(&folder, 5, NULL), TERSE_OK);
     assert_int_equal(write_step(&folder, 6, NULL), TERSE_OK);
     test_put(&folder, "checkpoint-5.terse", "", 0);
-    assert_int_equal(trn_checkpoint_prune(folder.path, 6, 2, NULL), TERSE_OK);
+    assert_int_equal(trn_checkpoint_prune(folder.path, &(uint64_t){6}, 1, 2, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 5); /* 3, 5, 6, 80 and 90 */
     assert_int_equal(write_step(&folder, 7, NULL), TERSE_OK);
-    assert_int_equal(trn_checkpoint_prune(folder.path, 7, 2, NULL), TERSE_OK);
+    assert_int_equal(trn_checkpoint_prune(folder.path, &(uint64_t){7}, 1, 2, NULL), TERSE_OK);
     assert_int_equal(test_entries(&folder), 4); /* 6, 7, 80 and 90 */
     test_folder_remove(&folder);
 }
@@ -371,9 +374,41 @@ static void write_for_ever(const struct test_folder *folder, uint64_t step)
             values[i] = step;
         const struct trn_blob blob = {.name = "w", .bytes = values, .len = LEN * sizeof *values};
         if (!values || trn_checkpoint_write(folder->path, step, json, &blob, 1, NULL) != TERSE_OK ||
-            trn_checkpoint_prune(folder->path, step, 2, NULL) != TERSE_OK)
+            trn_checkpoint_prune(folder->path, &step, 1, 2, NULL) != TERSE_OK)
             _exit(1);
     }
+}
+
+/* The folder's writer goes on while a reader has the list of files and none of them yet. */
+static const struct test_folder *busy_folder;
+
+int closedir(DIR *entries)
+{
+    typedef int close_fn(DIR *);
+    const struct test_folder *const folder = busy_folder;
+    void *const symbol = dlsym(RTLD_NEXT, "closedir");
+    close_fn *real;
+    memcpy(&real, &symbol, sizeof real);
+    const int done = real(entries);
+    busy_folder = NULL;
+    if (folder) {
+        assert_int_equal(write_step(folder, 3, NULL), TERSE_OK);
+        assert_int_equal(write_step(folder, 4, NULL), TERSE_OK);
+        assert_int_equal(trn_checkpoint_prune(folder->path, &(uint64_t){4}, 1, 2, NULL), TERSE_OK);
+    }
+    return done;
+}
+
+static void test_reading_beside_a_writer(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    (void)state;
+    assert_int_equal(write_step(&folder, 1, NULL), TERSE_OK);
+    assert_int_equal(write_step(&folder, 2, NULL), TERSE_OK);
+    busy_folder = &folder;
+    expect_latest(&folder, 4, "");
+    assert_null(busy_folder);
+    test_folder_remove(&folder);
 }
 
 static void test_kill_leaves_the_last_good(void **state)
@@ -424,6 +459,7 @@ int main(void)
         cmocka_unit_test(test_pruning_keeps_the_newest_sound_ones),
         cmocka_unit_test(test_only_what_killed_writers_left_is_removed),
         cmocka_unit_test(test_a_disk_that_fills_up_keeps_the_last_good),
+        cmocka_unit_test(test_reading_beside_a_writer),
         cmocka_unit_test(test_kill_leaves_the_last_good),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

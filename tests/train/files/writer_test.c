@@ -3,11 +3,13 @@
 #include "files/writer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "support/folder.h"
 
@@ -30,13 +32,11 @@ static com_json *settings(void)
 static terse_status begin(struct trn_writer *writer, uint64_t step, const uint64_t *values,
                           size_t count, terse_fault *fault)
 {
-    char name[] = "weights";
-    const struct trn_blob blobs[] = {
-        {.name = name, .kind = 1, .bytes = values, .len = count * sizeof *values},
-        {.name = "empty", .worker = 3, .bytes = NULL, .len = 0}};
-    const terse_status status = trn_writer_begin(writer, step, settings(), blobs, 2, fault);
-    name[0] = 'X'; /* the writer has a copy */
-    return status;
+    static struct trn_blob blobs[2];
+    blobs[0] = (struct trn_blob){
+        .name = "weights", .kind = 1, .bytes = values, .len = count * sizeof *values};
+    blobs[1] = (struct trn_blob){.name = "empty", .worker = 3, .bytes = NULL, .len = 0};
+    return trn_writer_begin(writer, step, settings(), blobs, 2, fault);
 }
 
 static void expect(const struct test_folder *folder, uint64_t step, size_t count)
@@ -59,8 +59,8 @@ static void expect(const struct test_folder *folder, uint64_t step, size_t count
     free(notes);
 }
 
-/* The caller changes its buffer at once; the file has what it was. */
-static void test_the_file_is_of_the_moment_it_was_begun(void **state)
+/* The caller's buffers are its own again once nothing is being written. */
+static void test_one_checkpoint_after_the_other(void **state)
 {
     enum { MOST = 100000 };
     const struct test_folder folder = test_folder_make();
@@ -75,8 +75,8 @@ static void test_the_file_is_of_the_moment_it_was_begun(void **state)
         for (size_t i = 0; i < count; i++)
             values[i] = step;
         assert_int_equal(begin(writer, step, values, count, NULL), TERSE_OK);
-        memset(values, 0xAA, sizeof values);
         assert_true(trn_writer_wait(writer, 30));
+        memset(values, 0xAA, sizeof values);
         expect(&folder, step, count);
     }
     trn_writer_result(writer, &written);
@@ -85,6 +85,30 @@ static void test_the_file_is_of_the_moment_it_was_begun(void **state)
     assert_int_equal(written.status, TERSE_OK);
     assert_true(written.seconds >= 5 * 0.02);
     assert_int_equal(test_entries(&folder), 2);
+    trn_writer_destroy(writer);
+    test_folder_remove(&folder);
+}
+
+/* The writer does not read again what it wrote, unless the file is another than it was: one byte
+ * of the second checkpoint is changed, so the first has to stay beside the third. */
+static void test_a_file_that_was_changed_is_not_counted(void **state)
+{
+    const struct test_folder folder = test_folder_make();
+    const uint64_t values[] = {7, 7};
+    struct trn_writer *writer;
+    (void)state;
+    atomic_store(&slow_ms, 0);
+    assert_int_equal(trn_writer_create(folder.path, 2, &writer, NULL), TERSE_OK);
+    for (uint64_t step = 1; step <= 4; step++) {
+        assert_int_equal(begin(writer, step, values, 2, NULL), TERSE_OK);
+        assert_true(trn_writer_wait(writer, 30));
+        assert_int_equal(test_entries(&folder), step == 3 ? 3 : step == 1 ? 1 : 2);
+        if (step == 2) {
+            const int fd = open(test_path(&folder, "checkpoint-2.terse"), O_WRONLY);
+            assert_int_equal(pwrite(fd, "X", 1, 100), 1);
+            assert_int_equal(close(fd), 0);
+        }
+    }
     trn_writer_destroy(writer);
     test_folder_remove(&folder);
 }
@@ -154,7 +178,8 @@ static void test_a_full_disk_is_told_and_does_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_file_is_of_the_moment_it_was_begun),
+        cmocka_unit_test(test_one_checkpoint_after_the_other),
+        cmocka_unit_test(test_a_file_that_was_changed_is_not_counted),
         cmocka_unit_test(test_a_slow_disk_makes_nobody_wait),
         cmocka_unit_test(test_a_full_disk_is_told_and_does_no_harm),
     };
