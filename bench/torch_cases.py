@@ -1,5 +1,5 @@
 """The cases of bench/torch_peer: ways to train the same network with PyTorch. A function(model,
-steps) creates a case; its step(x, y) takes one step and returns the loss."""
+steps, seed) creates a case; its step(x, y) takes one step and returns the loss."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ from terse.torch import optim
 RATE, MOMENTUM = 0.05, 0.9
 
 
-def network(hidden=(4096, 2048)):
+def network(hidden=(4096, 2048), seed=1):
     """784-4096-2048-10: 11.6 million parameters."""
-    torch.manual_seed(1)
+    torch.manual_seed(seed)
     sizes = (784,) + tuple(hidden) + (10,)
     layers = []
     for rows, cols in zip(sizes, sizes[1:]):
@@ -51,7 +51,7 @@ def sgd(model, rate=RATE):
     return torch.optim.SGD(model.parameters(), lr=rate, momentum=MOMENTUM)
 
 
-def no_sync(model, steps):
+def no_sync(model, steps, seed):
     return Case(model, sgd(model))
 
 
@@ -65,10 +65,10 @@ class InStep(Case):
 
 
 def ddp(hook=None, state=None, rate=RATE, **options):
-    def make(model, steps):
+    def make(model, steps, seed):
         wrapped = DistributedDataParallel(model, **options)
         if hook is not None:
-            wrapped.register_comm_hook(state(steps) if state else None, hook)
+            wrapped.register_comm_hook(state(steps, seed) if state else None, hook)
         return Case(wrapped, sgd(model, rate))
     return make
 
@@ -79,30 +79,36 @@ def does_nothing(state, bucket):
     return future
 
 
+def bf16(state, bucket):
+    """PyTorch's hook under another name: DDP refuses that one where there is no GPU."""
+    return default_hooks.bf16_compress_hook(state, bucket)
+
+
 def one_bucket(make):
     """Puts all parameters into one bucket: DDP's first bucket has a separate limit."""
-    def made(model, steps):
+    def made(model, steps, seed):
         before = dist._DEFAULT_FIRST_BUCKET_BYTES
         dist._DEFAULT_FIRST_BUCKET_BYTES = 1 << 30
         try:
-            return make(model, steps)
+            return make(model, steps, seed)
         finally:
             dist._DEFAULT_FIRST_BUCKET_BYTES = before
     return made
 
 
-def powersgd_state(steps):
+def powersgd_state(steps, seed):
     return powerSGD_hook.PowerSGDState(process_group=None, matrix_approximation_rank=1,
-                                       start_powerSGD_iter=2)
+                                       start_powerSGD_iter=2, random_seed=seed)
 
 
 def terse_hook(spec, rate):
     return ddp(terse.torch.hook,
-               lambda steps: terse.torch.State(spec, steps=steps), rate)
+               lambda steps, seed: terse.torch.State(spec, steps=steps, seed=seed), rate)
 
 
 def terse_optimizer(kind, rate, **options):
-    return lambda model, steps: Case(model, kind(model.parameters(), lr=rate, **options))
+    return lambda model, steps, seed: Case(model, kind(model.parameters(), lr=rate, seed=seed,
+                                                       **options))
 
 
 def powersgd(rate):
@@ -112,10 +118,12 @@ def powersgd(rate):
 # Name: a function(rate) that returns the function that creates the case, and the default rate.
 CASES = {
     "no-sync": (lambda rate: no_sync, RATE),
-    "no-sync-in-step": (lambda rate: lambda model, steps: InStep(model, sgd(model, rate)), RATE),
+    "no-sync-in-step": (lambda rate: lambda model, steps, seed: InStep(model, sgd(model, rate)),
+                        RATE),
     "noop": (lambda rate: ddp(does_nothing, rate=rate), RATE),
     "dense": (lambda rate: ddp(rate=rate), RATE),
     "fp16": (lambda rate: ddp(default_hooks.fp16_compress_hook, rate=rate), RATE),
+    "bf16": (lambda rate: ddp(bf16, rate=rate), RATE),
     "powersgd-one-bucket": (powersgd, RATE),
     "terse-signum": (lambda rate: terse_optimizer(optim.Signum, rate), 2e-4),
     "terse-def": (lambda rate: terse_optimizer(optim.DEF, rate, ratio=64), 0.03),
@@ -127,13 +135,13 @@ CASES = {
 }
 
 
-def made(name, model, steps):
+def made(name, model, steps, seed=0):
     """The case NAME, or NAME@RATE."""
     name, _, rate = name.partition("@")
     if name not in CASES:
         sys.exit("bench/torch_peer: no case '%s'; there are: %s" % (name, ", ".join(CASES)))
     make, default = CASES[name]
-    return make(float(rate) if rate else default)(model, steps)
+    return make(float(rate) if rate else default)(model, steps, seed)
 
 
 # Not one of CASES, since it ends the process; `bench/torch_peer --limits` runs it.

@@ -15,13 +15,13 @@ from torch_cases import POWERSGD_DEFAULT, ddp, made, network, start
 def main():
     rank, workers = start()
     name = sys.argv[1]
-    make = {"bf16": ddp(default_hooks.bf16_compress_hook),
+    make = {"bf16-as-is": ddp(default_hooks.bf16_compress_hook),
             "quantized": ddp(quantization_hooks.quantization_pertensor_hook),
             "powersgd": POWERSGD_DEFAULT}.get(name)
     torch.manual_seed(rank)
     x, y = torch.randn(64, 784), torch.randint(0, 10, (64,))
-    case = make(network(), 100) if make else made(name, network(), 100)
-    for _ in range(8):
+    case = make(network(), 100, 0) if make else made(name, network(), 100)
+    for _ in range(5):
         case.step(x, y)
     total = torch.cat([p.detach().reshape(-1) for p in case.model.parameters()])
     other = total.clone()

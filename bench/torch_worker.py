@@ -1,13 +1,14 @@
 """One rank of bench/torch_peer; rank 0 prints JSON.
 
     torch_worker.py speed CASE,... REPEATS SECONDS HIDDEN
-    torch_worker.py accuracy CASE,... EPOCHS HIDDEN FOLDER
+    torch_worker.py accuracy CASE,... EPOCHS HIDDEN FOLDER SEED
     torch_worker.py together CASE,... STEPS HIDDEN"""
 
 import gzip
 import itertools
 import json
 import os
+import resource
 import struct
 import sys
 import time
@@ -43,33 +44,43 @@ def batches(rank):
     return itertools.cycle(pool)
 
 
+def mean(value):
+    tensor = torch.tensor([float(value)], dtype=torch.float64)
+    dist.all_reduce(tensor)
+    return float(tensor) / dist.get_world_size()
+
+
+def processor_seconds():
+    """Of all threads of this rank, and of the kernel for them."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
 def timed(case, pool, steps):
-    """(seconds, bytes sent by this rank) per step."""
+    """What a step takes: seconds of the slowest rank, processor seconds, bytes sent by this one."""
     dist.barrier()
-    before, began = sent_bytes(), time.monotonic()
+    before, used, began = sent_bytes(), processor_seconds(), time.monotonic()
     for _ in range(steps):
         case.step(*next(pool))
-    spent = time.monotonic() - began
-    return largest(spent) / steps, (sent_bytes() - before) / steps
+    spent, used = time.monotonic() - began, processor_seconds() - used
+    sent = sent_bytes() - before
+    return {"seconds": largest(spent) / steps, "cpu": mean(used) / steps, "bytes": sent / steps,
+            "steps": steps}
 
 
-def speed(names, repeats, seconds, hidden):
-    rank, workers = start()
+def speed(names, turns, seconds, hidden):
+    rank, _ = start()
     pool = batches(rank)
     ready, steps = {}, {}
     for name in names:
         ready[name] = made(name, network(hidden), 10000)
         timed(ready[name], pool, WARM_STEPS)
-        steps[name] = max(1, min(10, int(seconds / timed(ready[name], pool, 1)[0])))
-    rows = {name: [] for name in names}
-    for _ in range(repeats):  # cases alternate, so that other programs disturb all alike
+        steps[name] = max(1, min(10, int(seconds / timed(ready[name], pool, 1)["seconds"])))
+    for _ in range(turns):  # cases alternate, so that other programs disturb all alike
         for name in names:
-            rows[name].append(timed(ready[name], pool, steps[name]))
-    if rank == 0:
-        for name in names:
-            print(json.dumps({"case": name, "workers": workers, "steps": steps[name],
-                              "seconds": [row[0] for row in rows[name]],
-                              "bytes": [row[1] for row in rows[name]]}), flush=True)
+            row = timed(ready[name], pool, steps[name])
+            if rank == 0:
+                print(json.dumps({"case": name, **row}), flush=True)
 
 
 # ---- accuracy ----
@@ -91,15 +102,16 @@ def fashion(folder, kind):
     return (found[0].reshape(len(found[0]), -1).float() / 255 - 0.2860) / 0.3530, found[1].long()
 
 
-def accuracy(names, epochs, hidden, folder):
+def accuracy(names, epochs, hidden, folder, seed):
     rank, workers = start()
     x, y = fashion(folder, "train")
     tests, labels = fashion(folder, "t10k")
     per_epoch = len(x) // (BATCH * workers)
     for name in names:
-        case = made(name, network(hidden), epochs * per_epoch)
+        case = made(name, network(hidden, seed), epochs * per_epoch, seed)
+        rate = case.optimizer.param_groups[0]["lr"]
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(case.optimizer, epochs * per_epoch)
-        shuffle = torch.Generator().manual_seed(3)
+        shuffle = torch.Generator().manual_seed(seed + 2)
         began = time.monotonic()
         for _ in range(epochs):
             order = torch.randperm(len(x), generator=shuffle)[rank::workers]
@@ -111,9 +123,8 @@ def accuracy(names, epochs, hidden, folder):
             right = sum(int((case.model(tests[at:at + 1000]).argmax(1) == labels[at:at + 1000])
                             .sum()) for at in range(0, len(tests), 1000))
         if rank == 0:
-            print(json.dumps({"case": name, "workers": workers, "epochs": epochs,
-                              "accuracy": right / len(tests),
-                              "seconds": time.monotonic() - began}), flush=True)
+            print(json.dumps({"case": name, "lr": rate, "accuracy": right / len(tests),
+                              "spent": time.monotonic() - began}), flush=True)
 
 
 # ---- reliability ----
@@ -146,7 +157,8 @@ def main():
     elif what == "together":
         together(names, int(sys.argv[3]), sizes_of(sys.argv[4]))
     else:
-        accuracy(names, int(sys.argv[3]), sizes_of(sys.argv[4]), sys.argv[5])
+        accuracy(names, int(sys.argv[3]), sizes_of(sys.argv[4]), sys.argv[5],
+                 int(sys.argv[6]))
 
 
 def sizes_of(text):

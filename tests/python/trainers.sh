@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The wheel, PyTorch, Lightning, Accelerate and transformers from PyPI in a virtual environment: the
 # commands of the examples, as their first lines give them, without the source tree. The loss must
-# fall. The environment stays in the build folder, since it takes minutes to make.
+# fall. mypy must find nothing in the package, with the types of all of them. The environment stays
+# in the build folder, since it takes minutes to make.
 #   trainers.sh PYTHON SOURCE_FOLDER BUILD_FOLDER TORCH_VERSION
 set -euo pipefail
 python="$1" source="$2" build="$3" version="$4"
@@ -23,7 +24,7 @@ need() {
     fi
 }
 
-need "$source/tools/torch-env" "$build/trainers" "$version" lightning accelerate transformers \
+need "$source/tools/torch-env" "$build/trainers" "$version" lightning accelerate transformers mypy \
     >"$folder/python"
 need "$source/tools/wheel" "$folder/wheel" >"$folder/made"
 PATH="$(dirname "$(cat "$folder/python")"):/usr/bin:/bin"
@@ -35,6 +36,14 @@ print("torch %s, lightning %s, accelerate %s, transformers %s" % (
     torch.__version__, lightning.__version__, accelerate.__version__, transformers.__version__))'
 
 status=0
+# The cache is dropped: it would hold types of an older wheel.
+if python3 -m mypy --cache-dir "$folder/types" -p terse >out 2>&1; then
+    printf 'ok mypy: %s\n' "$(tail -n 1 out)"
+else
+    cat out
+    printf 'not ok mypy\n'
+    status=1
+fi
 for name in torch_ddp lightning_ddp accelerate_ddp hf_trainer; do
     line="$(sed -n "s#^    \(python3 .*examples/$name.py\) \[SPEC.*\]\$#\1#p" "examples/$name.py")"
     # The launcher's default port may be in use.
