@@ -1,7 +1,6 @@
 """Codecs of your own: a class whose `encode` and `decode` work on numpy arrays."""
 
 import ctypes
-import sys
 import threading
 import traceback
 import zlib
@@ -107,10 +106,9 @@ class _Adapter:
 
     def failed(self, status: int, what: str, error: BaseException) -> int:
         """Keeps the exception for `check`, and its text for the fault."""
-        if self.print_errors:
-            print("terse: codec %s: %s raised" % (self.name, what), file=sys.stderr)
+        if self.print_errors and what != "decode":  # which raises on damaged payloads, too
             traceback.print_exception(type(error), error, error.__traceback__)
-            self.print_errors = False  # the first one tells; a check provokes hundreds
+            self.print_errors = False  # the first one tells
         raised.error = error
         text = "%s raised %s: %s" % (what, type(error).__name__, error)
         _why.text.value = text.replace("\n", " ").encode()[:len(_why.text) - 1]
