@@ -71,14 +71,13 @@ def _option(name: str, value: Any) -> Tuple[Option, Callable[[float], Any]]:
                   low, high), float
 
 
-class _Why(threading.local):
-    """The text of this thread's last failure; C reads it where it lies."""
-
-    def __init__(self) -> None:
-        self.text = ctypes.create_string_buffer(200)
+_texts: Dict[int, Any] = {}
 
 
-_why = _Why()
+def _why() -> Any:
+    """The text of this thread's last failure; C reads it where it lies. A threading.local would be
+    gone: a thread that Python did not start is a new one to it in every call."""
+    return _texts.setdefault(threading.get_ident(), ctypes.create_string_buffer(200))
 
 
 class _Adapter:
@@ -111,7 +110,8 @@ class _Adapter:
             self.print_errors = False  # the first one tells
         raised.error = error
         text = "%s raised %s: %s" % (what, type(error).__name__, error)
-        _why.text.value = text.replace("\n", " ").encode()[:len(_why.text) - 1]
+        why = _why()
+        why.value = text.replace("\n", " ").encode()[:len(why) - 1]
         return status
 
     def limit(self, codec: Any, count: int) -> int:
@@ -183,7 +183,7 @@ class _Adapter:
             return self.failed(BAD_FRAME, "decode", error)
 
     def explain(self, _context: Any) -> int:
-        return ctypes.addressof(_why.text)
+        return ctypes.addressof(_why())
 
 
 def _traits(names: Sequence[str]) -> int:
