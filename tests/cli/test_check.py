@@ -10,7 +10,7 @@ from training import LAUNCH_ENV, OPEN_MPI, TrainCase, launch
 
 BROKEN = 4
 HERE = os.path.dirname(os.path.abspath(__file__))
-PYTHON_PLUGIN = os.path.join(HERE, "plugins", "codecs.py")
+PYTHON_PLUGIN = os.path.join(HERE, "plugin_codecs.py")
 EXAMPLE = os.path.join(HERE, "..", "..", "examples", "random_k.py")
 C_PLUGIN = os.environ.get("TERSE_PLUGIN", "")
 
