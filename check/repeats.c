@@ -21,14 +21,15 @@ static const char *difference(const struct chk_subject *a, const struct chk_subj
                                                                          : NULL;
 }
 
-/* The same round trip with other threads and kernels. */
+/* The same round trip of the same input with other threads and kernels. */
 static int repeat(const struct chk_subject *s, uint32_t threads, const char *kernels,
                   struct chk_finding *finding)
 {
     struct chk_subject again;
     if (chk_subject_create(s->settings, threads, &again, NULL) != TERSE_OK)
         return chk_broken(s, finding, "a second codec cannot be made");
-    chk_fill(&again, s->kind, 5);
+    memcpy(again.in, s->in, s->count * sizeof *s->in);
+    memcpy(again.residual, s->in, s->count * sizeof *s->in);
     const char *const other = chk_round_trip(&again) ? difference(s, &again) : again.why;
     const int holds = other == NULL || chk_broken(s, finding, "%u threads, kernel set %s: %s",
                                                   threads, kernels, other);

@@ -99,7 +99,7 @@ static int run(int argc, char **argv)
                                             {"json", no_argument, NULL, 'j'},
                                             {NULL, 0, NULL, 0}};
     struct chk_settings settings = {.seed = USUAL_SEED, .large = USUAL_LARGE};
-    const char *plugin = NULL;
+    const char *plugin = PLUGIN_NONE;
     int as_json = 0;
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (letter == 'p') {

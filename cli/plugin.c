@@ -71,7 +71,7 @@ static char *next_of(const char **rest)
 int plugin_load(const char *list)
 {
     int code = CLI_OK;
-    while (list && *list && code == CLI_OK) {
+    while (*list && strcmp(list, PLUGIN_NONE) != 0 && code == CLI_OK) {
         char *const file = next_of(&list);
         code = file ? load_one(file) : msg_error(CLI_USAGE, "--plugin: a name is empty");
         free(file);

@@ -11,7 +11,9 @@
  * stays as it is, for plugin_load to tell. Returns an exit code. */
 int plugin_resolve(const char *list, char *out, size_t cap);
 
-/* Loads the files of a list, for as long as the process; NULL: none. Returns an exit code. */
+#define PLUGIN_NONE "none" /* a list without files */
+
+/* Loads the files of a list, for as long as the process. Returns an exit code. */
 int plugin_load(const char *list);
 
 /* Loads one file in Python. libpython is opened at run time: the command links none.

@@ -4,6 +4,7 @@
 
 #include "common/file.h"
 #include "message.h"
+#include "plugin.h"
 #include "train/data/data.h"
 #include "train/loop/options.h"
 #include "train/loop/share.h"
@@ -73,8 +74,10 @@ static terse_status read_run(terse_group *group, const char *folder, com_json **
 /* Nothing that a file names is executed: whoever resumes a run with a plugin types it. */
 static int check_plugin(const struct trn_settings *settings, const com_json *kept)
 {
-    const char *file = NULL;
-    if (settings->plugin || !kept || !com_json_get_text(kept, "plugin", &file))
+    const char *file = PLUGIN_NONE;
+    if (kept)
+        (void)com_json_get_text(kept, "plugin", &file);
+    if (strcmp(settings->plugin, PLUGIN_NONE) != 0 || strcmp(file, PLUGIN_NONE) == 0)
         return CLI_OK;
     return msg_error(CLI_USAGE,
                      "--resume: the run was made with --plugin %s; add it to the command: a plugin "

@@ -24,7 +24,9 @@ const struct com_option trn_options[] = {
     {.name = "plugin",
      .kind = COM_OPTION_TEXT,
      .word = "FILE",
-     .help = "codecs of your own for SPECs: a .so or .py file, or several separated by commas",
+     .usual = "none",
+     .help = "codecs of your own for SPECs: a .so or .py file, or several separated by commas; "
+             "default {default}",
      .key = "plugin",
      .flags = BOTH | TRN_TYPED,
      AT(plugin)},
