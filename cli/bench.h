@@ -30,7 +30,7 @@ struct bench_limit {
 
 extern const struct bench_limit bench_limits[];
 extern const size_t bench_limit_count;
-const struct bench_limit *bench_limit_of(const char *codec); /* NULL if the table has none */
+const struct bench_limit *bench_limit_of(const terse_codec_about *about); /* NULL: none */
 
 /* Buffers for the largest size of a run, allocated once. */
 struct bench_buffers {

@@ -20,8 +20,17 @@ const struct bench_limit bench_limits[] = {
 };
 const size_t bench_limit_count = sizeof bench_limits / sizeof bench_limits[0];
 
-const struct bench_limit *bench_limit_of(const char *codec)
+/* Codecs of users: what most of them do, with a residual and without. */
+static const struct bench_limit of_users[] = {
+    {"(of a user)", 0, 1, 0, 1, BENCH_WHOLE, "R + W", "RW + payload"},
+    {"(of a user)", 1, 1, 1, 1, BENCH_WHOLE, "R + RW + W", "RW + payload"},
+};
+
+const struct bench_limit *bench_limit_of(const terse_codec_about *about)
 {
+    const char *const codec = about->name;
+    if (about->wire_id >= TERSE_USER_WIRE_ID)
+        return &of_users[(about->traits & TERSE_CODEC_CONTRACTIVE) != 0];
     for (size_t i = 0; i < bench_limit_count; i++)
         if (strcmp(bench_limits[i].codec, codec) == 0)
             return &bench_limits[i];

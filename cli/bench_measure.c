@@ -288,7 +288,7 @@ static terse_status make_stage(struct stage *s, terse_fault *fault)
     terse_codec_about about;
     terse_codec_describe(s->codec, &about);
     s->passes = about.passes;
-    s->limit = bench_limit_of(about.name);
+    s->limit = bench_limit_of(&about);
     if (!s->limit || s->passes > MOST_PASSES) {
         snprintf(fault->text, sizeof fault->text,
                  "codec %s: cli/bench_limits.c has no memory limit for it", about.name);
@@ -329,7 +329,9 @@ int bench_measure(const struct bench_buffers *buffers, const struct bench_job *j
         status = repeat_all(&stage);
     if (status == TERSE_OK) {
         *out = (struct bench_row){.job = *job, .limit = stage.limit};
-        snprintf(out->name, sizeof out->name, "%s", stage.limit->codec);
+        terse_codec_about about;
+        terse_codec_describe(stage.codec, &about);
+        snprintf(out->name, sizeof out->name, "%s", about.name);
         snprintf(out->full, sizeof out->full, "%s", terse_codec_spec(stage.codec));
         fill_row(&stage, out);
     }

@@ -9,6 +9,7 @@
 #include "common/number.h"
 #include "machine.h"
 #include "message.h"
+#include "plugin.h"
 
 /* Options worth comparing; other codecs follow by name. */
 static const char *const default_codecs[] = {
@@ -119,6 +120,7 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
         {"seconds", required_argument, NULL, 's'},
         {"quick", no_argument, NULL, 'q'},
         {"json", no_argument, NULL, 'j'},
+        {"plugin", required_argument, NULL, 'p'},
         {NULL, 0, NULL, 0},
     };
     int quick = 0;
@@ -140,11 +142,13 @@ int bench_request_read(struct bench_request *request, int argc, char **argv)
             quick = 1;
         } else if (letter == 'j') {
             request->as_json = 1;
+        } else if (letter == 'p') {
+            code = plugin_load(optarg);
         } else if (letter == '?') {
             msg_note("Try 'terse bench --help'.");
             code = CLI_USAGE;
         }
-        list = strchr("sqj", letter) ? 0 : list;
+        list = strchr("sqjp", letter) ? 0 : list;
         if (code != CLI_OK)
             return code;
     }

@@ -6,6 +6,7 @@
 #include "compare_result.h"
 #include "compare_tune.h"
 #include "message.h"
+#include "plugin.h"
 #include "ranks.h"
 #include "train_progress.h"
 
@@ -135,6 +136,8 @@ static int run(int argc, char **argv)
         return msg_error(CLI_REFUSED, "compare: %s", fault.text);
     code = train_request_complete(&request);
     progress_catch_signals(&request, launched);
+    if (code == CLI_OK)
+        code = plugin_load(request.settings.plugin);
     if (code == CLI_OK)
         code = compare(&request, !launched || terse_group_rank(request.settings.group) == 0);
     train_request_free(&request);

@@ -69,7 +69,7 @@ static void print_overview(void)
            "  1  the input was refused, or the operation failed on it\n"
            "  2  wrong usage\n"
            "  3  the machine failed: memory, input/output, a lost worker, a damaged message\n"
-           "  4  terse reproduce: a claim does not hold\n"
+           "  4  a claim (terse reproduce) or a promise (terse check) does not hold\n"
            "  75  terse train, terse compare: SIGTERM, SIGUSR1 or SIGHUP ended it after a "
            "checkpoint;\n"
            "      start it again\n"

@@ -6,6 +6,7 @@
 #include "common/launcher.h"
 #include "launch_message.h"
 #include "message.h"
+#include "plugin.h"
 #include "ranks.h"
 #include "report/chart.h"
 #include "report/run.h"
@@ -132,6 +133,8 @@ static int run_rank(int argc, char **argv, struct train_request *request)
         return msg_error(CLI_REFUSED, "train: %s", fault.text);
     code = train_request_complete(request);
     progress_catch_signals(request, launched);
+    if (code == CLI_OK)
+        code = plugin_load(request->settings.plugin);
     if (code == CLI_OK)
         code = train(request);
     train_request_free(request);

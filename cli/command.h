@@ -30,6 +30,7 @@ extern const struct command cmd_encode;
 extern const struct command cmd_decode;
 extern const struct command cmd_inspect;
 extern const struct command cmd_report;
+extern const struct command cmd_check;
 extern const struct command cmd_bench;
 extern const struct command cmd_info;
 extern const struct command cmd_compare; /* these three where the networks are */

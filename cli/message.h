@@ -15,7 +15,7 @@ enum {
     CLI_REFUSED = 1, /* the input was refused, or the operation failed on it */
     CLI_USAGE = 2,   /* wrong command line */
     CLI_MACHINE = 3, /* memory, I/O or communication failed */
-    CLI_CLAIM = 4,   /* terse reproduce: a claim does not hold */
+    CLI_CLAIM = 4,   /* a claim (terse reproduce) or a promise (terse check) does not hold */
     /* A training that a signal ended after its checkpoint. */
     CLI_REQUEUE = 75, /* SIGTERM, SIGUSR1, SIGHUP: start the job again; EX_TEMPFAIL of sysexits */
     CLI_INTERRUPTED = 130, /* SIGINT */

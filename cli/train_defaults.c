@@ -4,6 +4,7 @@
 
 #include "common/file.h"
 #include "message.h"
+#include "plugin.h"
 #include "train/data/data.h"
 #include "train/loop/options.h"
 #include "train/loop/share.h"
@@ -34,7 +35,8 @@ static void complete(struct train_request *request, const com_json *kept, unsign
         const int is_method = option->offset == offsetof(struct trn_settings, method);
         if (request->given >> i & 1 || !(option->flags & command))
             continue;
-        const int is_usual = is_method && settings->lr >= 0; /* --lr alone: the default method */
+        const int is_usual = option->flags & TRN_TYPED ||
+                             (is_method && settings->lr >= 0); /* --lr alone: the default method */
         if (is_usual || !kept || !com_option_read(option, kept, settings))
             com_option_set_usual(option, settings);
     }
@@ -69,6 +71,20 @@ static terse_status read_run(terse_group *group, const char *folder, com_json **
     return status;
 }
 
+/* Nothing that a file names is executed: whoever resumes a run with a plugin types it. */
+static int check_plugin(const struct trn_settings *settings, const com_json *kept)
+{
+    const char *file = PLUGIN_NONE;
+    if (kept)
+        (void)com_json_get_text(kept, "plugin", &file);
+    if (strcmp(settings->plugin, PLUGIN_NONE) != 0 || strcmp(file, PLUGIN_NONE) == 0)
+        return CLI_OK;
+    return msg_error(CLI_USAGE,
+                     "--resume: the run was made with --plugin %s; add it to the command: a plugin "
+                     "is code, which is not loaded because a file names it",
+                     file);
+}
+
 int train_request_complete(struct train_request *request)
 {
     struct trn_settings *const settings = &request->settings;
@@ -86,7 +102,7 @@ int train_request_complete(struct train_request *request)
              request->methods ? TRN_OF_COMPARE : TRN_OF_TRAIN);
     if (settings->group)
         settings->workers = terse_group_workers(settings->group);
-    return CLI_OK;
+    return check_plugin(settings, settings->resume ? request->kept : NULL);
 }
 
 void train_request_free(struct train_request *request)

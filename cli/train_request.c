@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "message.h"
+#include "plugin.h"
 #include "train/loop/options.h"
 
 #define BOTH (TRN_OF_TRAIN | TRN_OF_COMPARE)
@@ -217,6 +218,11 @@ int train_request_read(int argc, char **argv, int compare, struct train_request 
         return msg_usage(command, "unexpected '%s'", argv[optind]);
     if (settings->epochs && settings->steps)
         return msg_usage(command, "--epochs or --steps, not both");
+    if (settings->plugin &&
+        plugin_resolve(settings->plugin, out->plugins, sizeof out->plugins) != CLI_OK)
+        return CLI_USAGE;
+    if (settings->plugin)
+        settings->plugin = out->plugins;
     if (compare && !out->methods)
         return msg_usage(command, "--methods \"dense;signum;...\" is missing");
     if (!compare && settings->checkpoint_every && !settings->out && !settings->resume)

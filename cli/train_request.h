@@ -19,6 +19,7 @@ struct train_request {
     uint32_t live_port;
     char spec[1024];
     char command[2048];
+    char plugins[4096]; /* of --plugin, resolved: a resumed run finds them from any folder */
     /* compare */
     const char *methods;
     uint64_t seeds;

@@ -129,6 +129,10 @@ TERSE_API TERSE_CHECK terse_status terse_codec_encode_take(terse_codec *codec, u
                                                            float *residual, void *payload,
                                                            size_t cap, size_t *len);
 
+/* Why the last encode failed: one line, or "" where the status tells all. The text belongs to the
+ * codec. */
+TERSE_API const char *terse_codec_failure(const terse_codec *codec);
+
 /* Decodes a payload and adds it to `out`. The payload is untrusted input: on TERSE_BAD_FRAME the
  * fault holds the offset in the payload and the broken rule, and `out` may hold part of the sum.
  * With two passes, every worker decodes the aggregate of pass 0 before it encodes pass 1. */

@@ -52,7 +52,9 @@ typedef struct terse_user_codec {
     size_t (*bound)(const terse_user_call *call);
 
     /* Encodes `in` into at most `bound` bytes at `section` and writes their number to *len.
-     * TERSE_NOT_FINITE where an element is not finite, TERSE_OUT_OF_RANGE where it is too large. */
+     * TERSE_NOT_FINITE where an element is not finite, TERSE_OUT_OF_RANGE where it is too large:
+     * both skip a step. Any other failure ends it, and so does a length above the bound, or other
+     * than the bound with TERSE_CODEC_FIXED_LEN. */
     terse_status (*encode)(const terse_user_call *call, const float *in, uint8_t *section,
                            size_t *len);
 
@@ -66,6 +68,10 @@ typedef struct terse_user_codec {
      * it is decoded and subtracted. */
     terse_status (*take)(const terse_user_call *call, const uint8_t *section, size_t len,
                          float *residual);
+
+    /* Optional: why the last function of this codec failed in the calling thread, one line without
+     * a full stop, or NULL; for the fault's text. */
+    const char *(*explain)(void *context);
 } terse_user_codec;
 
 /* Registers a codec for as long as the process. The struct is copied; names, options and context
@@ -73,6 +79,10 @@ typedef struct terse_user_codec {
  * taken; the fault tells. Any thread may call it. */
 TERSE_API TERSE_CHECK terse_status terse_codec_register(const terse_user_codec *codec,
                                                         terse_fault *fault);
+
+/* A plugin of the command (`terse train --plugin ./mine.so`) is a shared object that defines this
+ * function: its codec number `index`, from 0; NULL past the last. It need not link libterse. */
+TERSE_API const terse_user_codec *terse_plugin(uint32_t index);
 
 #ifdef __cplusplus
 }

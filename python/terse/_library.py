@@ -3,6 +3,7 @@
 import ctypes
 import ctypes.util
 import os
+import threading
 from ctypes import c_char, c_char_p, c_double, c_int, c_int32, c_size_t, c_uint32, c_uint64
 from ctypes import c_void_p
 from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional
@@ -87,6 +88,36 @@ class CodecAbout(ctypes.Structure):
                 ("wire_id", ctypes.c_uint8)]
 
 
+class Option(ctypes.Structure):
+    """terse_option"""
+    _fields_ = [("name", c_char_p), ("range", c_char_p), ("initial", c_char_p), ("help", c_char_p),
+                ("kind", c_int), ("low", c_double), ("high", c_double)]
+
+
+class UserCall(ctypes.Structure):
+    """terse_user_call"""
+    _fields_ = [("context", c_void_p), ("option", ctypes.POINTER(c_double)),
+                ("key", ctypes.POINTER(RngKey)), ("count", c_uint64), ("tensor", c_uint32),
+                ("reserved", c_uint32 * 5)]
+
+
+_CALL = ctypes.POINTER(UserCall)
+BOUND = ctypes.CFUNCTYPE(c_size_t, _CALL)
+ENCODE = ctypes.CFUNCTYPE(c_int, _CALL, c_void_p, c_void_p, ctypes.POINTER(c_size_t))
+DECODE_ADD = ctypes.CFUNCTYPE(c_int, _CALL, c_void_p, c_size_t, ctypes.POINTER(c_size_t), c_void_p)
+TAKE = ctypes.CFUNCTYPE(c_int, _CALL, c_void_p, c_size_t, c_void_p)
+EXPLAIN = ctypes.CFUNCTYPE(c_void_p, c_void_p)
+
+
+class UserCodec(ctypes.Structure):
+    """terse_user_codec"""
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("summary", c_char_p),
+                ("wire_id", ctypes.c_uint8), ("traits", c_uint32),
+                ("options", ctypes.POINTER(Option)), ("option_count", c_uint32),
+                ("context", c_void_p), ("bound", BOUND), ("encode", ENCODE),
+                ("decode_add", DECODE_ADD), ("take", TAKE), ("explain", EXPLAIN)]
+
+
 class MethodAbout(ctypes.Structure):
     """terse_method_about"""
     _fields_ = [(name, c_char_p) for name in (
@@ -150,7 +181,6 @@ POST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(Alltoallv),
 TEST = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, ctypes.POINTER(c_int), ctypes.POINTER(c_int32))
 WAIT = ctypes.CFUNCTYPE(c_int, c_void_p, c_uint32, c_uint64, ctypes.POINTER(c_int32))
 LEAVE = ctypes.CFUNCTYPE(None, c_void_p)
-EXPLAIN = ctypes.CFUNCTYPE(c_void_p, c_void_p)
 
 
 class GroupOps(ctypes.Structure):
@@ -183,6 +213,8 @@ _FUNCTIONS = {
     "codec_spec": (c_char_p, (c_void_p,)),
     "codec_payload_bound": (c_size_t, (c_void_p, c_uint32)),
     "codec_section_bound": (c_size_t, (c_void_p, c_uint32, c_uint32)),
+    "codec_register": (c_int, (ctypes.POINTER(UserCodec), _FAULT)),
+    "codec_failure": (c_char_p, (c_void_p,)),
     "codec_encode": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_void_p,
                              c_size_t, ctypes.POINTER(c_size_t))),
     "codec_decode_add": (c_int, (c_void_p, c_uint32, ctypes.POINTER(RngKey), c_void_p, c_size_t,
@@ -206,14 +238,18 @@ _FUNCTIONS = {
     "method_entry_at": (c_int, (c_char_p, c_uint32, ctypes.POINTER(MethodEntry), _FAULT)),
     "method_spec_with": (c_int, (c_char_p, c_char_p, c_int, c_char_p, c_size_t, _FAULT)),
     "method_create": (c_int, _METHOD),
+    "method_create_all": (c_int, (c_char_p, c_uint32, c_void_p, _P,
+                                  ctypes.POINTER(MethodOptions), _P, _FAULT)),
     "method_destroy": (None, (c_void_p,)),
     "method_point": (c_void_p, (c_void_p,)),
     "method_step": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
+    "method_step_all": (c_int, (_P, _P, ctypes.POINTER(MethodReport), _FAULT)),
     "method_step_tensors": (c_int, (c_void_p, ctypes.POINTER(c_void_p),
                                     ctypes.POINTER(MethodReport), _FAULT)),
     "method_post": (c_int, (c_void_p, c_void_p, c_uint32, c_uint32, _FAULT)),
     "method_finish": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
     "method_eval_weights": (c_int, (c_void_p, c_void_p, _FAULT)),
+    "method_eval_weights_all": (c_int, (_P, c_void_p, _FAULT)),
     "method_spec": (c_char_p, (c_void_p,)),
     "method_settings": (c_char_p, (c_void_p,)),
     "method_set_lr": (c_int, (c_void_p, c_double)),
@@ -331,10 +367,19 @@ def error_of(status: int, fault: Optional[Fault] = None) -> Exception:
     return TerseError(text)
 
 
+class _Raised(threading.local):
+    """What a codec in Python raised in the call of the library that this thread is in."""
+    error: Optional[BaseException] = None
+
+
+raised = _Raised()
+
+
 def check(status: int, fault: Optional[Fault] = None) -> None:
-    """Raises the exception for a status other than OK."""
+    """Raises the exception for a status other than OK. Its cause is what a codec in Python raised."""
+    cause, raised.error = raised.error, None
     if status != OK:
-        raise error_of(status, fault)
+        raise error_of(status, fault) from cause
 
 
 class Layout:

@@ -43,8 +43,10 @@ def encode(x: Any, spec: str = "f32", *, seed: int = 0, step: int = 0, worker: i
     buffer = numpy.empty(lib.frame_len(codec.handle, bound, 1), dtype=numpy.uint8)
     payload = buffer.ctypes.data + lib.frame_payload_at(codec.handle, 1)
     key, used = RngKey(seed, step, worker), c_size_t()
-    check(lib.codec_encode(codec.handle, 0, byref(key), array.ctypes.data, payload, bound,
-                           byref(used)))
+    status = lib.codec_encode(codec.handle, 0, byref(key), array.ctypes.data, payload, bound,
+                              byref(used))
+    fault.text = lib.codec_failure(codec.handle)
+    check(status, fault)
     length = c_size_t()
     check(lib.frame_seal(codec.handle, 0, byref(key), payload, used.value, 1, buffer.ctypes.data,
                          buffer.nbytes, byref(length)))

@@ -84,6 +84,7 @@ struct tsi_call {
     int prescanned;      /* 1: `prescan` has seen all of what is to be encoded, as it is now */
     struct tsi_scores scores;
     const struct tsi_bit_rule *rule; /* NULL: the bits of the option */
+    terse_fault *fault;              /* where `encode` may tell why it failed; may be NULL */
 };
 
 struct terse_codec_ops {

@@ -29,6 +29,7 @@ struct terse_codec {
     uint32_t prescanning; /* the piece last shown */
     struct tsi_scores scores;
     const struct tsi_bit_rule *rule;
+    terse_fault fault; /* of the last terse_codec_encode */
     char spec[TERSE_MAX_CODEC_SPEC];
 };
 
@@ -79,7 +80,7 @@ void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float
 TERSE_CHECK terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const float *in, float *take, void *payload, size_t cap,
-                                          size_t *len);
+                                          size_t *len, terse_fault *fault);
 TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const void *payload, size_t len, int fresh, float *out,

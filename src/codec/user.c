@@ -57,11 +57,34 @@ static terse_status subtract(const struct tsi_call *call, const terse_user_call 
         return codec->take(user, section, len, take);
     memset(decoded, 0, call->piece->count * sizeof *decoded);
     const terse_status status = codec->decode_add(user, section, len, &used, decoded);
-    if (status != TERSE_OK)
-        return status;
+    if (status != TERSE_OK || used != len)
+        return status != TERSE_OK ? status : TERSE_BAD_FRAME;
     for (size_t i = 0; i < call->piece->count; i++) /* what was sent whole leaves -0, as ever */
         take[i] = take[i] == decoded[i] ? TSI_NOTHING : take[i] - decoded[i];
     return TERSE_OK;
+}
+
+/* What the codec says of its failure. */
+static terse_status explain(const terse_user_codec *codec, terse_status status, const char *what,
+                            terse_fault *fault)
+{
+    const char *const why = codec->explain ? codec->explain(codec->context) : NULL;
+    return tsi_fail(fault, status, 0, "codec %s %s: %.160s", codec->name, what,
+                    why ? why : terse_status_text(status));
+}
+
+/* A length that breaks the promise of `bound`: the next section would begin at another place than
+ * receivers look for it, or lie outside the message. */
+static terse_status check_len(const struct tsi_call *call, const terse_user_codec *codec,
+                              size_t len)
+{
+    const size_t bound = section_bound(call->ops, call->option, call->piece, 0);
+    const int fixed = (codec->traits & TERSE_CODEC_FIXED_LEN) != 0;
+    if (fixed ? len == bound : len <= bound)
+        return TERSE_OK;
+    return tsi_fail(call->fault, TERSE_BAD_ARGUMENT, 0,
+                    "codec %s encoded %zu elements to %zu bytes; its bound is %s%zu", codec->name,
+                    call->piece->count, len, fixed ? "exactly " : "", bound);
 }
 
 static terse_status encode(const struct tsi_call *call, const float *in, float *take,
@@ -69,8 +92,15 @@ static terse_status encode(const struct tsi_call *call, const float *in, float *
 {
     const terse_user_codec *const codec = user_of(call->ops);
     const terse_user_call user = call_of(codec, call->option, call->piece, call->key);
-    const terse_status status = codec->encode(&user, in, section, len);
-    return status == TERSE_OK && take ? subtract(call, &user, section, *len, take) : status;
+    terse_status status = codec->encode(&user, in, section, len);
+    if (status != TERSE_OK)
+        return explain(codec, status, "cannot encode", call->fault);
+    status = check_len(call, codec, *len);
+    if (status != TERSE_OK || !take)
+        return status;
+    status = subtract(call, &user, section, *len, take);
+    return status == TERSE_OK ? status
+                              : explain(codec, status, "cannot take what it encoded", call->fault);
 }
 
 static terse_status decode_add(const struct tsi_call *call, const uint8_t *section, size_t len,
@@ -82,8 +112,8 @@ static terse_status decode_add(const struct tsi_call *call, const uint8_t *secti
     if (status == TERSE_OK && *used <= len)
         return TERSE_OK;
     *used = 0;
-    return tsi_fail(fault, status == TERSE_OK ? TERSE_BAD_FRAME : status, 0,
-                    "codec %s refuses the section", codec->name);
+    return explain(codec, status == TERSE_OK ? TERSE_BAD_FRAME : status, "refuses the section",
+                   fault);
 }
 
 /* ---- registration ---- */

@@ -68,9 +68,9 @@ static terse_status check(const terse_codec *codec, uint32_t pass, const terse_r
 
 terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                               struct tsi_pieces pieces, const float *in, float *take, void *payload,
-                              size_t cap, size_t *len)
+                              size_t cap, size_t *len, terse_fault *fault)
 {
-    terse_status status = check(codec, pass, key, pieces, in, payload, NULL);
+    terse_status status = check(codec, pass, key, pieces, in, payload, fault);
     size_t at = 0;
     if (status != TERSE_OK)
         return status;
@@ -83,6 +83,7 @@ terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng
         size_t used = 0;
         if (!call.ops)
             continue;
+        call.fault = fault;
         call.prescanned = seen->in == in && seen->count == call.piece->count;
         seen->count = 0; /* a prescan is used once */
         status = call.ops->encode(&call, in + offset, take ? take + offset : NULL,
@@ -214,8 +215,9 @@ static terse_status encode_all(terse_codec *codec, uint32_t pass, const terse_rn
     if (!codec || !len)
         return TERSE_BAD_ARGUMENT;
     const struct tsi_pieces all = {0, codec->piece_count};
+    codec->fault = (terse_fault){.rank = -1};
     const terse_status status =
-        tsi_codec_encode(codec, pass, key, all, in, take, payload, cap, len);
+        tsi_codec_encode(codec, pass, key, all, in, take, payload, cap, len, &codec->fault);
     codec->scores = (struct tsi_scores){0};
     return status;
 }
@@ -230,6 +232,11 @@ terse_status terse_codec_encode_take(terse_codec *codec, uint32_t pass, const te
                                      float *residual, void *payload, size_t cap, size_t *len)
 {
     return encode_all(codec, pass, key, residual, residual, payload, cap, len);
+}
+
+const char *terse_codec_failure(const terse_codec *codec)
+{
+    return codec->fault.text;
 }
 
 terse_status terse_codec_decode_add(terse_codec *codec, uint32_t pass, const terse_rng_key *key,

@@ -105,7 +105,8 @@ static terse_status send(struct tsi_bucket *bucket)
     else if (bucket->status == TERSE_OK)
         (void)tsi_bucket_fail(bucket,
                               tsi_codec_encode(bucket->codec, bucket->pass, &in->key, pieces,
-                                               in->source, in->take, all->payload, SIZE_MAX, &len),
+                                               in->source, in->take, all->payload, SIZE_MAX, &len,
+                                               &fault),
                               (int32_t)in->rank, &fault);
     if (bucket->status != TERSE_OK)
         memset(all->payload, 0, len);

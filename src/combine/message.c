@@ -134,7 +134,8 @@ size_t tsi_encode_part(struct tsi_bucket *bucket, struct tsi_messages *messages,
     if (bucket->status == TERSE_OK)
         (void)tsi_bucket_fail(bucket,
                               tsi_codec_encode(messages->codec, bucket->pass, &key, pieces, in,
-                                               take, frame + TSI_PART_PAYLOAD_AT, SIZE_MAX, &len),
+                                               take, frame + TSI_PART_PAYLOAD_AT, SIZE_MAX, &len,
+                                               &fault),
                               (int32_t)rank, &fault);
     tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
     return tsi_seal_part(bucket, messages, receiver, len);

@@ -5,7 +5,7 @@ import unittest
 from support import Case, USAGE
 
 COMMANDS = ("demo", "train", "launch", "compare", "report", "reproduce", "methods", "codecs",
-            "encode", "decode", "inspect", "bench", "info", "help")
+            "encode", "decode", "inspect", "check", "bench", "info", "help")
 
 
 class Help(Case):

@@ -1,4 +1,5 @@
 /* Codecs of users: what is refused, and that one of them is as good as one that is built in. */
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "support/support.h"
@@ -127,9 +128,57 @@ static const terse_user_codec copy = {.size = sizeof copy,
                                       .encode = copy_encode,
                                       .decode_add = copy_decode};
 
+/* "lies": of another length than its bound, or it fails and tells why. */
+
+static atomic_int lie; /* bytes too many, or one of these */
+enum { FAILS = 1000, FAILS_IN_DECODE };
+
+static terse_status lies_encode(const terse_user_call *call, const float *in, uint8_t *section,
+                                size_t *len)
+{
+    const int now = atomic_load(&lie);
+    (void)in;
+    *len = (size_t)((int)(call->count * sizeof(float)) + (now < FAILS ? now : 0));
+    memset(section, 0, call->count * sizeof(float));
+    return now == FAILS ? TERSE_BAD_ARGUMENT : TERSE_OK;
+}
+
+static size_t lies_bound(const terse_user_call *call)
+{
+    return call->count * sizeof(float);
+}
+
+static terse_status lies_decode(const terse_user_call *call, const uint8_t *section, size_t len,
+                                size_t *used, float *out)
+{
+    (void)section;
+    (void)out;
+    *used = lies_bound(call);
+    return len < *used || atomic_load(&lie) == FAILS_IN_DECODE ? TERSE_BAD_FRAME : TERSE_OK;
+}
+
+static const char *lies_explain(void *context)
+{
+    return context;
+}
+
+static char reason[] = "the moon is full";
+
+static const terse_user_codec lies = {.size = sizeof lies,
+                                      .name = "lies",
+                                      .summary = "breaks its word",
+                                      .wire_id = 202,
+                                      .traits = TERSE_CODEC_FIXED_LEN | TERSE_CODEC_CONTRACTIVE,
+                                      .context = reason,
+                                      .bound = lies_bound,
+                                      .encode = lies_encode,
+                                      .decode_add = lies_decode,
+                                      .explain = lies_explain};
+
 static int setup(void **unused)
 {
     (void)unused;
+    assert_int_equal(terse_codec_register(&lies, NULL), TERSE_OK);
     assert_int_equal(terse_codec_register(&every, NULL), TERSE_OK);
     assert_int_equal(terse_codec_register(&copy, NULL), TERSE_OK);
     return 0;
@@ -160,7 +209,7 @@ static void what_cannot_be_registered(void **unused)
     refuse(&one, "there is a codec with this wire id");
     one.wire_id = 191;
     refuse(&one, "192..255");
-    one.wire_id = 202;
+    one.wire_id = 203;
     one.name = "Other";
     refuse(&one, "lower-case");
     one.name = "a:b";
@@ -266,7 +315,73 @@ static void taking_loses_nothing(void **unused)
     free(residual);
 }
 
+/* A length other than the bound would move the sections behind it; what fails is explained. */
+static void lengths_and_failures_are_told(void **unused)
+{
+    static const struct {
+        int lie;
+        const char *text;
+    } cases[] = {
+        {-4, "codec lies encoded 10 elements to 36 bytes; its bound is exactly 40"},
+        {4, "codec lies encoded 10 elements to 44 bytes; its bound is exactly 40"},
+        {FAILS, "codec lies cannot encode: the moon is full"},
+        {FAILS_IN_DECODE, "codec lies cannot take what it encoded: the moon is full"},
+    };
+    const terse_rng_key key = {.seed = 1};
+    float in[10] = {1, 2, 3};
+    uint8_t payload[64];
+    size_t len = 99;
+    terse_layout *layout = NULL;
+    terse_codec *codec = NULL;
+    terse_fault fault = {0};
+    (void)unused;
+    assert_int_equal(terse_layout_vector(10, &layout), TERSE_OK);
+    assert_int_equal(terse_codec_create("lies", layout, NULL, &codec, NULL), TERSE_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        atomic_store(&lie, cases[i].lie);
+        assert_int_not_equal(
+            terse_codec_encode_take(codec, 0, &key, in, payload, sizeof payload, &len), TERSE_OK);
+        assert_string_equal(terse_codec_failure(codec), cases[i].text);
+        assert_true(len == 99 && in[1] == 2);
+    }
+    assert_int_equal(terse_codec_decode_add(codec, 0, &key, payload, 40, in, &fault),
+                     TERSE_BAD_FRAME);
+    assert_string_equal(fault.text, "codec lies refuses the section: the moon is full");
+    atomic_store(&lie, 0);
+    assert_int_equal(terse_codec_encode_take(codec, 0, &key, in, payload, sizeof payload, &len),
+                     TERSE_OK);
+    assert_string_equal(terse_codec_failure(codec), "");
+    terse_codec_destroy(codec);
+    terse_layout_destroy(layout);
+}
+
 /* ---- in a method ---- */
+
+/* The step fails on every worker, and the fault names rank, codec and reason. */
+static void a_failure_ends_the_step(void **unused)
+{
+    float first[10] = {0};
+    float second[10] = {0};
+    float *weights[2] = {first, second};
+    const float gradient[10] = {1};
+    const float *const gradients[2] = {gradient, gradient};
+    terse_layout *layout = NULL;
+    terse_method *methods[2];
+    terse_fault fault = {0};
+    (void)unused;
+    assert_int_equal(terse_layout_vector(10, &layout), TERSE_OK);
+    assert_int_equal(terse_method_create_all("codec=lies,feedback=residual,lr=0.1", 2, layout,
+                                             weights, NULL, methods, NULL),
+                     TERSE_OK);
+    atomic_store(&lie, FAILS);
+    assert_int_equal(terse_method_step_all(methods, gradients, NULL, &fault), TERSE_BAD_ARGUMENT);
+    assert_string_equal(fault.text, "rank 0: codec lies cannot encode: the moon is full");
+    assert_true(first[0] == 0 && second[0] == 0);
+    atomic_store(&lie, 0);
+    terse_method_destroy(methods[0]);
+    terse_method_destroy(methods[1]);
+    terse_layout_destroy(layout);
+}
 
 /* Weights after some steps of WORKERS workers. */
 static void train(const char *spec, float *out)
@@ -347,6 +462,8 @@ int main(void)
         cmocka_unit_test(specs_of_users),
         cmocka_unit_test(a_payload_cut_short_or_too_long_is_refused),
         cmocka_unit_test(taking_loses_nothing),
+        cmocka_unit_test(lengths_and_failures_are_told),
+        cmocka_unit_test(a_failure_ends_the_step),
         cmocka_unit_test(a_copy_trains_like_the_original),
         cmocka_unit_test(lengths_may_vary),
     };

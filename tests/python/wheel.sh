@@ -92,4 +92,11 @@ check "pip install ./python builds and installs it from the source tree" \
     "$folder/other/bin/python" -m pip install --quiet "$source/python"
 check "and finds the library that it built" sh -c \
     '"$1/bin/python" -m terse.info | grep -E "^library   $1/.*/terse/libterse.so$"' - "$folder/other"
+check "numpy for it" "$folder/other/bin/python" -m pip install --quiet numpy
+check "a codec in Python and sixteen workers" env PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONPATH="$source/examples" "$folder/other/bin/python" -c '
+import numpy, random_k, terse
+team = terse.simulate("codec=random-k:keep=0.5,feedback=residual,lr=0.1,momentum=0", 16,
+                      numpy.ones(1000))
+assert abs(team.run(lambda worker, point, step: point, 50)).max() < 0.1'
 check "pip install ./python leaves the source tree as it was" test "$(listing)" = "$before"

@@ -16,6 +16,7 @@ enum {
     TRN_SHARED = 8,    /* a member of a comparison must have the same */
     TRN_DERIVED = 16,  /* 0: it follows from other settings, and is not compared */
     TRN_OF_RANKS = 32, /* every process of a group must have the same */
+    TRN_TYPED = 64,    /* it names code: a resumed run does not take it from a file */
 };
 
 extern const struct com_option trn_options[];

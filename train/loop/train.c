@@ -125,7 +125,8 @@ static void *run_thread(void *opaque)
     return NULL;
 }
 
-/* The failure that caused the others: not the loss of a peer, if there is another. */
+/* The failure that caused the others: not the loss of a peer, if there is another; and of equal
+ * failures that of the rank at fault, which alone knows why. */
 static const struct trn_worker *first_cause(const struct trn_worker *workers, uint32_t count)
 {
     const struct trn_worker *cause = NULL;
@@ -135,7 +136,9 @@ static const struct trn_worker *first_cause(const struct trn_worker *workers, ui
         if (status != TERSE_OK && (!cause || (cause->status == TERSE_PEER_LOST && !followed)))
             cause = &workers[r];
     }
-    return cause;
+    const int32_t rank = cause ? cause->fault.rank : -1;
+    const int knows = rank >= 0 && (uint32_t)rank < count && workers[rank].status == cause->status;
+    return knows ? &workers[rank] : cause;
 }
 
 static terse_status run_threads(struct trn_run *run, struct trn_result *result, terse_fault *fault)

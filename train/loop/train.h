@@ -17,6 +17,7 @@ struct trn_settings {
     const char *model;
     const char *data;
     const char *method;      /* spec; trn_train needs it with lr and min */
+    const char *plugin;      /* none, or files with codecs of the spec */
     const char *shard;       /* iid, class:alpha=0.1, range, unequal */
     const char *weighting;   /* equal, shard: what a worker's gradient counts in the mean */
     const char *adversaries; /* none, 3:invert, 3:invert*10, ... */

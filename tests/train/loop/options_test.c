@@ -14,6 +14,7 @@ static struct trn_settings some(int which)
     return (struct trn_settings){.model = which ? "cnn" : "mlp",
                                  .data = which ? "digits" : "fashion",
                                  .method = which ? "dense" : "signum",
+                                 .plugin = which ? "none" : "./mine.so",
                                  .shard = which ? "iid" : "range",
                                  .weighting = which ? "equal" : "shard",
                                  .adversaries = which ? "none" : "1:zero",

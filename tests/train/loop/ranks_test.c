@@ -113,6 +113,7 @@ static void agree_but_one(struct rank *ranks, const struct com_option *row, uint
     const struct trn_settings other = {.model = "cnn",
                                        .data = "digits",
                                        .method = "dense",
+                                       .plugin = "./mine.so",
                                        .shard = "range",
                                        .weighting = "shard",
                                        .adversaries = "1:zero",
@@ -148,7 +149,7 @@ static void agree_but_one(struct rank *ranks, const struct com_option *row, uint
 /* Every option, on every rank: named on all ranks, or none of their business. */
 static void the_rank_that_differs_is_named(void **state)
 {
-    static const char *const free_ones[] = {"lr", "workers", "codec-threads", "timeout"};
+    static const char *const free_ones[] = {"plugin", "lr", "workers", "codec-threads", "timeout"};
     struct rank *const ranks = test_alloc(RANKS * sizeof *ranks);
     (void)state;
     for (const struct com_option *row = trn_options; row->name; row++)
