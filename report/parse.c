@@ -197,11 +197,11 @@ const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
 static int is_setting(const char *key)
 {
     static const char *const others[] = {
-        "format",    "kind",          "terse",       "command",          "train",
-        "name",      "method",        "seed",        "target",           "evaluate_every",
-        "threads",   "codec_threads", "timeout",     "checkpoint_every", "parameters",
-        "seconds",   "bytes_sent",    "dense_bytes", "capped",           "kernels",
-        "libraries", "spec",          "exchange",    "data_notes",
+        "format",     "kind",          "terse",      "command",          "train",
+        "name",       "method",        "seed",       "target",           "evaluate_every",
+        "threads",    "codec_threads", "timeout",    "checkpoint_every", "init_hash",
+        "parameters", "seconds",       "bytes_sent", "dense_bytes",      "capped",
+        "kernels",    "libraries",     "spec",       "exchange",         "data_notes",
     };
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (strcmp(key, others[i]) == 0)

@@ -5,7 +5,7 @@ const COLOURS = 8;
 
 /* Keys of run.json that do not say what was trained; report/parse.c has the same list. */
 const NO_SETTINGS = new Set(["format", "kind", "terse", "command", "train", "name", "method", "seed", "target", "evaluate_every",
-  "threads", "codec_threads", "timeout", "checkpoint_every", "parameters", "seconds", "bytes_sent", "dense_bytes", "capped",
+  "threads", "codec_threads", "timeout", "checkpoint_every", "init_hash", "parameters", "seconds", "bytes_sent", "dense_bytes", "capped",
   "kernels", "libraries", "spec", "exchange", "data_notes"]);
 
 function settingsOf(about) {

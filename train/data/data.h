@@ -53,6 +53,12 @@ void trn_data_close(struct trn_data *data); /* NULL is fine */
  * puts them in place of the test set: TRN_TEST is then what was held out, and the test set is not
  * there. Pixels stay normalised by all training images. On failure the data are as before. */
 TERSE_CHECK terse_status trn_data_hold_out(struct trn_data *data, double share, terse_fault *fault);
+
+/* Keeps the examples of some classes alone, of both splits: "0-4,7" are 0, 1, 2, 3, 4 and 7, which
+ * become 0 to 5. Pixels stay normalised by all training images. TERSE_BAD_SPEC: the text is no list
+ * of different classes of the data. On failure the data are as before. */
+TERSE_CHECK terse_status trn_data_keep_classes(struct trn_data *data, const char *classes,
+                                               terse_fault *fault);
 const struct trn_about *trn_data_about(const struct trn_data *data);
 /* A hash of all examples, labels and targets, in their order. */
 uint64_t trn_data_hash(const struct trn_data *data);
