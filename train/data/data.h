@@ -9,6 +9,7 @@
  *     cifar100:DIR       train.bin, test.bin; the fine labels
  *     agnews:DIR         train.csv, test.csv: class, title, description
  *     libsvm:FILE        and FILE.t as the test set, or libsvm:FILE,test=FILE2
+ *     npy:DIR            NumPy arrays x_train.npy, y_train.npy, x_test.npy, y_test.npy; or npy:X,Y
  *
  * Data are constant after open: any number of threads may read batches. */
 #ifndef TRN_DATA_H
@@ -37,8 +38,8 @@ struct trn_about {
     uint32_t features;                /* floats of an example: c*h*w for images, 0 for text */
     uint32_t classes;                 /* 0: targets are real numbers */
     uint32_t count[TRN_SPLITS];       /* examples; each at least 1 */
-    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; 0 for vectors */
-    float std[TRN_MAX_CHANNELS];      /* 1 for vectors */
+    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; 0 for floats */
+    float std[TRN_MAX_CHANNELS];      /* 1 for floats */
     const char *notes;                /* "3 of 5 training batches are there", or "" */
 };
 
