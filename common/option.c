@@ -1,6 +1,5 @@
 #include "common/option.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -219,34 +218,18 @@ int com_option_read(const struct com_option *option, const com_json *json, void 
     return 1;
 }
 
-/* The value of an option that was not typed. */
-static struct value usual_of(const struct com_option *option)
-{
-    struct value value = {.text = NULL};
-    if (!option->usual)
-        return value;
-    if (option->kind == COM_OPTION_TEXT)
-        value.text = option->usual;
-    else if (option->kind == COM_OPTION_REAL)
-        (void)com_parse_real(option->usual, option->low, option->high, &value.real);
-    else
-        (void)com_parse_count(option->usual, (uint64_t)option->low, (uint64_t)option->high,
-                              &value.whole);
-    return value;
-}
-
 int com_option_differs(const struct com_option *option, const void *values, const com_json *json,
                        char *text, size_t cap)
 {
     const struct value now = get(option, values);
     struct value kept;
-    if (!com_json_get(json, option->key))
-        kept = usual_of(option);
-    else if (!read_value(option, json, &kept))
-        kept = (struct value){.text = "?", .real = NAN};
-    const char *const old_text = kept.text ? kept.text : "";
+    const int is_there = read_value(option, json, &kept);
+    const char *const old_text = is_there && kept.text ? kept.text : "";
     const char *const new_text = now.text ? now.text : "";
-    if (strcmp(old_text, new_text) == 0 && kept.whole == now.whole && kept.real == now.real)
+    if (is_there && strcmp(old_text, new_text) == 0 && kept.whole == now.whole &&
+        kept.real == now.real)
+        return 0;
+    if (!com_json_get(json, option->key) && !option->usual && com_option_is_zero(option, values))
         return 0;
     switch (option->kind) {
     case COM_OPTION_TEXT:
