@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/npy.h"
 #include "message.h"
 
 int npy_read(const char *path, struct npy *out)
@@ -13,16 +14,19 @@ int npy_read(const char *path, struct npy *out)
     int code = file_read(path, &bytes, &len);
     if (code != CLI_OK)
         return code;
-    size_t data_at = 0;
+    struct com_npy header;
     terse_fault fault = {0};
-    if (!npy_parse(bytes, len, out, &data_at, &fault)) {
+    if (!com_npy_parse(bytes, len, COM_NPY_F32, &header, &fault)) {
         free(bytes);
         return msg_error(CLI_REFUSED, "cannot read '%s' as an NPY vector: offset %llu: %s",
                          strcmp(path, "-") == 0 ? "standard input" : path,
                          (unsigned long long)fault.offset, fault.text);
     }
     /* The floats move to the front of the buffer, where malloc aligned it for them. */
-    memmove(bytes, bytes + data_at, len - data_at);
+    memmove(bytes, bytes + header.data_at, len - header.data_at);
+    out->ndim = header.ndim;
+    memcpy(out->dims, header.dims, sizeof out->dims);
+    out->count = header.count;
     out->data = (void *)bytes;
     return CLI_OK;
 }

@@ -1,5 +1,4 @@
-/* NPY, NumPy's file format, as far as vectors need it: float32, little-endian, C order, any shape.
- * Versions 1, 2 and 3 are read, version 1 is written. */
+/* NPY files of float32 vectors: common/npy.h reads the header; version 1 is written. */
 #ifndef CLI_NPY_H
 #define CLI_NPY_H
 
@@ -17,12 +16,6 @@ struct npy {
     uint64_t count; /* product of dims */
     float *data;    /* npy_free frees it */
 };
-
-/* Reads the header of a complete file: shape and where the data begin. Returns 1, or 0 and the
- * fault's offset and rule. Touches only bytes[0..len-1]; afterwards
- * *data_at + 4 * count == len holds. */
-int npy_parse(const unsigned char *bytes, size_t len, struct npy *out, size_t *data_at,
-              terse_fault *fault);
 
 /* Reads a file ("-": standard input). Returns an exit code and prints errors. */
 int npy_read(const char *path, struct npy *out);

@@ -1,9 +1,10 @@
 #include "common/names.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { LONGEST = 32 };
+enum { LONGEST = 32, LONGEST_PATTERN = 256 };
 
 static size_t least_of(size_t a, size_t b, size_t c)
 {
@@ -57,4 +58,22 @@ char *com_names_join(com_names *names, const char *between, char *out, size_t ca
     for (uint32_t i = 0; used < cap && (name = names(i)); i++)
         used += (size_t)snprintf(out + used, cap - used, "%s%s", i == 0 ? "" : between, name);
     return out;
+}
+
+const char *com_pattern_next(const char *patterns, char *out, size_t cap)
+{
+    if (!patterns || !*patterns)
+        return NULL;
+    const size_t len = strcspn(patterns, ",");
+    (void)snprintf(out, cap, "%.*s", (int)(len < cap ? len : cap - 1), patterns);
+    return patterns + len + (patterns[len] == ',');
+}
+
+int com_patterns_match(const char *patterns, const char *name)
+{
+    char pattern[LONGEST_PATTERN];
+    while ((patterns = com_pattern_next(patterns, pattern, sizeof pattern)))
+        if (fnmatch(pattern, name, 0) == 0)
+            return 1;
+    return 0;
 }

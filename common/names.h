@@ -1,4 +1,4 @@
-/* Lists of names that users type: the nearest to a word, and the list itself. */
+/* Lists of names that users type: the nearest to a word, the list itself, and patterns. */
 #ifndef COM_NAMES_H
 #define COM_NAMES_H
 
@@ -20,5 +20,13 @@ int com_names_nearest(com_names *names, const char *word, size_t len);
 
 /* "a, b, c" with `between` between them, cut off at `cap`; returns `out`. */
 char *com_names_join(com_names *names, const char *between, char *out, size_t cap);
+
+/* Copies the pattern at the head of "fc.*,conv1.*" to `out`, cut off at `cap`. Returns where the
+ * next one begins, NULL after the last or if `patterns` is NULL or "". */
+const char *com_pattern_next(const char *patterns, char *out, size_t cap);
+
+/* Does the name match one of the patterns, as a shell's file name does: * any text, ? one
+ * character, [ab] one of them? NULL and "" match nothing. */
+int com_patterns_match(const char *patterns, const char *name);
 
 #endif

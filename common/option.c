@@ -229,6 +229,8 @@ int com_option_differs(const struct com_option *option, const void *values, cons
     if (is_there && strcmp(old_text, new_text) == 0 && kept.whole == now.whole &&
         kept.real == now.real)
         return 0;
+    if (!com_json_get(json, option->key) && !option->usual && com_option_is_zero(option, values))
+        return 0;
     switch (option->kind) {
     case COM_OPTION_TEXT:
         (void)snprintf(text, cap, "has %s '%.80s', not '%.80s'", option->key, old_text, new_text);

@@ -56,8 +56,9 @@ void com_option_write(const struct com_option *option, const void *values, com_j
  * text belongs to the JSON. */
 int com_option_read(const struct com_option *option, const com_json *json, void *values);
 
-/* 0: the JSON has the same value. Else 1, and `text` is the difference, to follow the name of the
- * file: "has batch 8, not 4". */
+/* 0: the JSON has the same value, or lacks the key of an option without a default that was not
+ * given: a file of before there was such an option. Else 1, and `text` is the difference, to follow
+ * the name of the file: "has batch 8, not 4". */
 int com_option_differs(const struct com_option *option, const void *values, const com_json *json,
                        char *text, size_t cap);
 

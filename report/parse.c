@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "page.h"
 
 enum {
     MUST = 1,         /* the key is required */
@@ -193,18 +194,11 @@ const char *rep_parse_line(const char *text, size_t len, struct rep_line *line)
 }
 
 /* Does the key say what was trained? Runs that agree in all of these are repetitions; a key that is
- * not known is taken for one. report/page/groups.js has the same list for the live page. */
+ * not known is taken for one. The list is that of report/page/groups.js. */
 static int is_setting(const char *key)
 {
-    static const char *const others[] = {
-        "format",    "kind",          "terse",       "command",          "train",
-        "name",      "method",        "seed",        "target",           "evaluate_every",
-        "threads",   "codec_threads", "timeout",     "checkpoint_every", "parameters",
-        "seconds",   "bytes_sent",    "dense_bytes", "capped",           "kernels",
-        "libraries", "spec",          "exchange",    "data_notes",
-    };
-    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
-        if (strcmp(key, others[i]) == 0)
+    for (const char *const *other = rep_no_settings; *other; other++)
+        if (strcmp(key, *other) == 0)
             return 0;
     return 1;
 }

@@ -8,7 +8,8 @@ function three(value) {
   const size = Math.abs(value);
   if (size === 0 || Number.isInteger(value) && size < 10) return String(value);
   if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace("e+", "e");
-  return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : size >= 0.9995 ? 2 : 4);
+  const rounded = Number(size.toPrecision(3)); /* 0.9996 has the digits of 1.00 */
+  return value.toFixed(Math.max(0, 2 - Math.floor(Math.log10(rounded))));
 }
 
 /* The same without trailing zeros, for ticks and settings: 41, 0.5. */

@@ -3,7 +3,7 @@
 const DASHES = ["", "7 3", "2.5 2.5", "10 3 2 3", "14 4", "5 5", "9 3 2 3 2 3", "1.5 4"];
 const COLOURS = 8;
 
-/* Keys of run.json that do not say what was trained; report/parse.c has the same list. */
+/* Keys of run.json that do not say what was trained. The build takes the list for report/parse.c from here. */
 const NO_SETTINGS = new Set(["format", "kind", "terse", "command", "train", "name", "method", "seed", "target", "evaluate_every",
   "threads", "codec_threads", "timeout", "checkpoint_every", "parameters", "seconds", "bytes_sent", "dense_bytes", "capped",
   "kernels", "libraries", "spec", "exchange", "data_notes"]);

@@ -67,12 +67,42 @@ static void names_are_joined(void **state)
     assert_string_equal(com_names_join(none, ", ", text, sizeof text), "");
 }
 
+static void patterns_match_as_a_shell_does(void **state)
+{
+    static const struct {
+        const char *patterns;
+        const char *name;
+        int matches;
+    } known[] = {{"fc.*", "fc.weight", 1},
+                 {"fc.*", "fc1.weight", 0},
+                 {"fc*", "fc1.weight", 1},
+                 {"fc.*", "head.fc.weight", 0},
+                 {"*.bias", "a.b.bias", 1},
+                 {"a,b?,c", "b1", 1},
+                 {"a,b?,c", "c", 1},
+                 {"a,b?,c", "b", 0},
+                 {"conv[12].*", "conv2.bias", 1},
+                 {"", "", 0},
+                 {NULL, "x", 0},
+                 {"*", "layer1.0.conv1.weight", 1}};
+    char word[4];
+    (void)state;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        assert_int_equal(com_patterns_match(known[i].patterns, known[i].name), known[i].matches);
+    const char *const next = com_pattern_next("abcdef,x", word, sizeof word);
+    assert_string_equal(word, "abc");
+    assert_string_equal(next, "x");
+    assert_string_equal(com_pattern_next(next, word, sizeof word), "");
+    assert_null(com_pattern_next("", word, sizeof word));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(edits_are_counted),
         cmocka_unit_test(the_nearest_is_found),
         cmocka_unit_test(names_are_joined),
+        cmocka_unit_test(patterns_match_as_a_shell_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

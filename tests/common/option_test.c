@@ -192,6 +192,13 @@ static void differences_are_described(void **state)
         assert_string_equal(text, expected[i]);
         assert_true(com_option_differs(&rows[i], &now, empty, text, sizeof text));
     }
+    for (int i = 0; i < RATE; i++) { /* what has a default is always written; what was not given may
+                                        be of a file of before there was the option */
+        struct values usual = {0};
+        com_option_set_usual(&rows[i], &usual);
+        assert_int_equal(com_option_differs(&rows[i], &usual, empty, text, sizeof text),
+                         rows[i].usual != NULL);
+    }
     com_json_free(json);
     com_json_free(empty);
 }

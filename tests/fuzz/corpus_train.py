@@ -26,6 +26,15 @@ def checkpoint(settings, blobs):
     return out + bytes(8)
 
 
+def npy(descr, shape, data):
+    text = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n" % (descr, shape)
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() + data
+
+
+def npy_pair(x, y):
+    return struct.pack("<H", len(x)) + x + y
+
+
 TENSORS = {
     "__metadata__": {"format": "pt"},
     "w": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
@@ -46,6 +55,9 @@ def corpus():
         "read_cifar": [b"\3" + bytes(3072), b"\3\4" + bytes(3072), b"\12" + bytes(3072)],
         "read_csv": CSV,
         "read_libsvm": LIBSVM,
+        "read_npy": [npy_pair(npy("|u1", "(2, 2, 3)", bytes(12)), npy("<i8", "(2,)", bytes(16))),
+                     npy_pair(npy("<f4", "(3, 2)", bytes(24)), npy("<f4", "(3, 1)", bytes(12))),
+                     npy_pair(npy("<f4", "(2, 5, 6, 3)", bytes(720)), npy("|u1", "(2,)", b"12"))],
         "read_lines": LINES,
         "read_safetensors": [safetensors(TENSORS, bytes(11)), safetensors(b"{}", b""),
                              safetensors(TENSORS, bytes(12))],

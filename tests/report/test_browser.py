@@ -167,6 +167,15 @@ class Report(ReportPage):
         self.assertEqual(cells[7], "%.2f s" % target["seconds"])
         self.assertEqual(cells[8], "%.2f MB" % (target["bytes_sent_total"] / 1e6))
 
+    def test_numbers_have_three_digits(self):
+        page = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "report", "page")
+        with open(os.path.join(page, "format.js"), encoding="utf-8") as file:
+            script = file.read() + "\nreturn three(arguments[0])"
+        for value, text in ((0.9972, "0.997"), (0.9996, "1.00"), (0.123, "0.123"), (0.05, "0.0500"),
+                            (99.97, "100"), (1234.5, "1235"), (41, "41.0"), (2, "2"), (0.001, "0.00100"),
+                            (-0.5, "-0.500"), (0, "0"), (1e-5, "1.00e-5"), (2.5e7, "2.50e7")):
+            self.assertEqual(self.browser.run(script, value), text)
+
     def test_commands_can_be_copied(self):
         command = make_runs.about("dense", 1)["command"]
         self.assertEqual(self.browser.text("#commands pre"), command)

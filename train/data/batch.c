@@ -57,18 +57,33 @@ static struct move draw_move(const struct trn_augment *augment, uint32_t example
     return move;
 }
 
-static void write_plane(const uint8_t *pixels, int height, int width, const float *shade,
-                        struct move move, float *x)
+/* Which element of a plane is at (row, column) of the moved one; -1: it is beyond the edge. */
+static int source_of(int row, int column, int height, int width, struct move move)
 {
-    for (int row = 0; row < height; row++) {
-        const int from = row + move.dy;
-        const int is_black = from < 0 || from >= height;
+    const int from = row + move.dy;
+    const int at = (move.mirrored ? width - 1 - column : column) + move.dx;
+    return from < 0 || from >= height || at < 0 || at >= width ? -1 : from * width + at;
+}
+
+/* Beyond the edge it is black. */
+static void write_pixels(const uint8_t *pixels, int height, int width, const float *shade,
+                         struct move move, float *x)
+{
+    for (int row = 0; row < height; row++)
         for (int column = 0; column < width; column++) {
-            const int at = (move.mirrored ? width - 1 - column : column) + move.dx;
-            const int is_out = is_black || at < 0 || at >= width;
-            *x++ = shade[is_out ? 0 : pixels[from * width + at]];
+            const int from = source_of(row, column, height, width, move);
+            *x++ = shade[from < 0 ? 0 : pixels[from]];
         }
-    }
+}
+
+/* Images of floats are taken as they are; beyond the edge they are 0. */
+static void write_floats(const float *values, int height, int width, struct move move, float *x)
+{
+    for (int row = 0; row < height; row++)
+        for (int column = 0; column < width; column++) {
+            const int from = source_of(row, column, height, width, move);
+            *x++ = from < 0 ? 0 : values[from];
+        }
 }
 
 static void write_unmoved(const uint8_t *pixels, size_t count, const float *shade, float *x)
@@ -82,16 +97,21 @@ void trn_image_batch(const struct trn_data *data, const struct trn_examples *spl
                      float *x)
 {
     const struct trn_about *about = &data->about;
+    const int height = (int)about->height;
+    const int width = (int)about->width;
     const size_t plane = (size_t)about->height * about->width;
     for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *pixels = split->pixels + (size_t)examples[i] * about->features;
         const struct move move = draw_move(augment, examples[i]);
         const int is_moved = move.dx || move.dy || move.mirrored;
-        for (uint32_t c = 0; c < about->channels; c++, pixels += plane, x += plane)
-            if (is_moved)
-                write_plane(pixels, (int)about->height, (int)about->width, data->shade[c], move, x);
+        for (uint32_t c = 0; c < about->channels; c++, x += plane) {
+            const size_t at = (size_t)examples[i] * about->features + c * plane;
+            if (split->dense)
+                write_floats(split->dense + at, height, width, move, x);
+            else if (is_moved)
+                write_pixels(split->pixels + at, height, width, data->shade[c], move, x);
             else
-                write_unmoved(pixels, plane, data->shade[c], x);
+                write_unmoved(split->pixels + at, plane, data->shade[c], x);
+        }
     }
 }
 

@@ -27,6 +27,7 @@ static const struct {
     {"cifar100", "cifar100:DIR", trn_open_cifar100, "resnet20"},
     {"agnews", "agnews:DIR", trn_open_agnews, "textbag"},
     {"libsvm", "libsvm:FILE", trn_open_libsvm, "logistic"},
+    {"npy", "npy:DIR", trn_open_npy, "logistic"},
 };
 enum { SOURCES = sizeof sources / sizeof sources[0], MOST_NAME = 32 };
 

@@ -9,6 +9,7 @@
  *     cifar100:DIR       train.bin, test.bin; the fine labels
  *     agnews:DIR         train.csv, test.csv: class, title, description
  *     libsvm:FILE        and FILE.t as the test set, or libsvm:FILE,test=FILE2
+ *     npy:DIR            NumPy arrays x_train.npy, y_train.npy, x_test.npy, y_test.npy; or npy:X,Y
  *
  * Data are constant after open: any number of threads may read batches. */
 #ifndef TRN_DATA_H
@@ -37,8 +38,8 @@ struct trn_about {
     uint32_t features;                /* floats of an example: c*h*w for images, 0 for text */
     uint32_t classes;                 /* 0: targets are real numbers */
     uint32_t count[TRN_SPLITS];       /* examples; each at least 1 */
-    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; 0 for vectors */
-    float std[TRN_MAX_CHANNELS];      /* 1 for vectors */
+    float mean[TRN_MAX_CHANNELS];     /* of the training images, pixels in 0..1; 0 for floats */
+    float std[TRN_MAX_CHANNELS];      /* 1 for floats */
     const char *notes;                /* "3 of 5 training batches are there", or "" */
 };
 
@@ -53,6 +54,12 @@ void trn_data_close(struct trn_data *data); /* NULL is fine */
  * puts them in place of the test set: TRN_TEST is then what was held out, and the test set is not
  * there. Pixels stay normalised by all training images. On failure the data are as before. */
 TERSE_CHECK terse_status trn_data_hold_out(struct trn_data *data, double share, terse_fault *fault);
+
+/* Keeps the examples of some classes alone, of both splits: "0-4,7" are 0, 1, 2, 3, 4 and 7, which
+ * become 0 to 5. Pixels stay normalised by all training images. TERSE_BAD_SPEC: the text is no list
+ * of different classes of the data. On failure the data are as before. */
+TERSE_CHECK terse_status trn_data_keep_classes(struct trn_data *data, const char *classes,
+                                               terse_fault *fault);
 const struct trn_about *trn_data_about(const struct trn_data *data);
 /* A hash of all examples, labels and targets, in their order. */
 uint64_t trn_data_hash(const struct trn_data *data);

@@ -19,7 +19,7 @@ struct trn_examples {
     uint8_t *image_block;  /* owns the pixels */
     const uint8_t *pixels; /* [count][channels][height][width] */
 
-    float *dense;      /* dense vectors, [count][features] */
+    float *dense;      /* dense vectors, or images whose values are floats, [count][features] */
     size_t *row_at;    /* sparse vectors: elements row_at[i] .. row_at[i+1]-1 of the next two */
     uint32_t *columns; /* ascending, from 0 */
     float *values;
@@ -59,6 +59,8 @@ terse_status trn_open_agnews(struct trn_data *data, const char *where, uint64_t 
                              terse_fault *fault);
 terse_status trn_open_libsvm(struct trn_data *data, const char *where, uint64_t seed,
                              terse_fault *fault);
+terse_status trn_open_npy(struct trn_data *data, const char *where, uint64_t seed,
+                          terse_fault *fault);
 terse_status trn_open_digits(struct trn_data *data, const char *where, uint64_t seed,
                              terse_fault *fault);
 terse_status trn_open_regression(struct trn_data *data, const char *where, uint64_t seed,

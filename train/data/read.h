@@ -41,6 +41,12 @@ TERSE_CHECK terse_status trn_csv_read(const struct trn_bytes *in, struct trn_exa
 TERSE_CHECK terse_status trn_libsvm_read(const struct trn_bytes *in, struct trn_examples *out,
                                          uint32_t *features, terse_fault *fault);
 
+/* NPY: x and y as docs/train.md describes them. Fills count, labels or targets, pixels or dense of
+ * `out`, and kind, shape and features of `about`. A failure leaves `out` to be freed. */
+TERSE_CHECK terse_status trn_npy_read(const struct trn_bytes *x_file,
+                                      const struct trn_bytes *y_file, struct trn_examples *out,
+                                      struct trn_about *about, terse_fault *fault);
+
 void trn_examples_free(struct trn_examples *examples);
 
 /* Reads a file, and unpacks it if its name ends with .gz. The caller frees *bytes. */

@@ -51,10 +51,14 @@ uint32_t trn_safetensors_count(const struct trn_safetensors *file);
 const struct trn_stored *trn_safetensors_at(const struct trn_safetensors *file, uint32_t index);
 const struct trn_stored *trn_safetensors_find(const struct trn_safetensors *file, const char *name);
 
-/* Every tensor of the layout must be there, F32 and of its shape, or nothing is written to `flat`:
- * TERSE_MISMATCH names the first that is not. Further tensors in the file are fine. */
+/* Every tensor of the layout, but for those whose name matches a pattern of `except`
+ * (com_patterns_match), must be there, F32, finite and of its shape, or nothing is written to
+ * `flat`: TERSE_MISMATCH names the first that is not. Further tensors in the file are fine. */
 TERSE_CHECK terse_status trn_safetensors_to_layout(const struct trn_safetensors *file,
-                                                   const terse_layout *layout, float *flat,
-                                                   terse_fault *fault);
+                                                   const terse_layout *layout, const char *except,
+                                                   float *flat, terse_fault *fault);
+
+/* "64 x 3 x 3 x 3", or "()" for a scalar. Returns `out`. */
+char *trn_shape_text(uint32_t ndim, const uint64_t *dims, char *out, size_t cap);
 
 #endif

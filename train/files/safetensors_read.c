@@ -1,7 +1,10 @@
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/names.h"
 #include "files/bytes.h"
 #include "files/safetensors.h"
 
@@ -235,33 +238,67 @@ const struct trn_stored *trn_safetensors_find(const struct trn_safetensors *file
     return bsearch(&key, file->tensors, file->count, sizeof key, compare_names);
 }
 
+char *trn_shape_text(uint32_t ndim, const uint64_t *dims, char *out, size_t cap)
+{
+    size_t used = (size_t)snprintf(out, cap, "%s", ndim == 0 ? "()" : "");
+    for (uint32_t i = 0; i < ndim && used < cap; i++)
+        used += (size_t)snprintf(out + used, cap - used, "%s%llu", i == 0 ? "" : " x ",
+                                 (unsigned long long)dims[i]);
+    return out;
+}
+
+static int is_finite(const struct trn_stored *stored)
+{
+    const uint8_t *const bytes = stored->bytes;
+    for (uint64_t i = 0; i + sizeof(float) <= stored->len; i += sizeof(float)) {
+        float value; /* the bytes are aligned to nothing */
+        memcpy(&value, bytes + i, sizeof value);
+        if (!isfinite(value))
+            return 0;
+    }
+    return 1;
+}
+
 static terse_status match(const struct trn_safetensors *file, const terse_tensor *tensor,
                           const struct trn_stored **out, terse_fault *fault)
 {
+    enum { CAP = 100 };
+    char wanted[CAP];
+    char found[CAP];
     const struct trn_stored *stored = trn_safetensors_find(file, tensor->name);
+    trn_shape_text(tensor->ndim, tensor->dims, wanted, sizeof wanted);
     if (!stored)
-        return com_fail(fault, TERSE_MISMATCH, "the file has no tensor '%s'", tensor->name);
+        return com_fail(fault, TERSE_MISMATCH,
+                        "the file has no tensor '%.80s', which the network has with the shape %s",
+                        tensor->name, wanted);
     if (stored->dtype != TRN_F32)
-        return com_fail(fault, TERSE_MISMATCH, "tensor '%s' in the file is not F32", tensor->name);
+        return com_fail(fault, TERSE_MISMATCH, "tensor '%.80s' in the file is not F32",
+                        tensor->name);
     if (stored->ndim != tensor->ndim ||
         (tensor->ndim > 0 &&
          memcmp(stored->dims, tensor->dims, tensor->ndim * sizeof *tensor->dims) != 0))
-        return com_fail(fault, TERSE_MISMATCH, "tensor '%s' in the file has another shape",
+        return com_fail(
+            fault, TERSE_MISMATCH, "tensor '%.80s' has the shape %s in the file, %s in the network",
+            tensor->name, trn_shape_text(stored->ndim, stored->dims, found, sizeof found), wanted);
+    if (!is_finite(stored))
+        return com_fail(fault, TERSE_MISMATCH, "tensor '%.80s' in the file is not finite",
                         tensor->name);
     *out = stored;
     return TERSE_OK;
 }
 
 terse_status trn_safetensors_to_layout(const struct trn_safetensors *file,
-                                       const terse_layout *layout, float *flat, terse_fault *fault)
+                                       const terse_layout *layout, const char *except, float *flat,
+                                       terse_fault *fault)
 {
     const uint32_t count = terse_layout_tensors(layout);
-    terse_status status = TERSE_OK;
     for (int copy = 0; copy <= 1; copy++) { /* all are checked before one is written */
         for (uint32_t i = 0; i < count; i++) {
             terse_tensor tensor;
             const struct trn_stored *stored;
-            status = terse_layout_tensor(layout, i, &tensor);
+            terse_status status = terse_layout_tensor(layout, i, &tensor);
+            if (status == TERSE_OK && com_patterns_match(except, tensor.name))
+                continue;
             if (status == TERSE_OK)
                 status = match(file, &tensor, &stored, fault);
             if (status != TERSE_OK)
@@ -270,5 +307,5 @@ terse_status trn_safetensors_to_layout(const struct trn_safetensors *file,
                 memcpy(flat + tensor.offset, stored->bytes, (size_t)stored->len);
         }
     }
-    return status;
+    return TERSE_OK;
 }

@@ -60,6 +60,8 @@ com_json *trn_record_settings(const struct trn_worker *worker)
     com_json_put_text(json, "command", settings.command ? settings.command : "");
     put_train(json, &settings);
     trn_options_write(&settings, json);
+    if (worker->run->init_hash)
+        com_json_put_hex(json, "init_hash", worker->run->init_hash);
     com_json_put_u64(json, "parameters", worker->count);
     com_json_put_real(json, "seconds", worker->result.seconds);
     com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/fault.h"
+#include "common/file.h"
 #include "files/hash.h"
 
 /* Keyed by subject, step and sender: a record that is sound but of another place is noticed too. */
@@ -89,4 +90,27 @@ terse_status trn_share_bytes(terse_group *group, const char *what, void **bytes,
     *bytes = at;
     *len = root.len;
     return TERSE_OK;
+}
+
+terse_status trn_share_file(terse_group *group, const char *path, terse_status found,
+                            const char *what, void **bytes, uint64_t *len, terse_fault *fault)
+{
+    uint8_t *read_bytes = NULL;
+    size_t read = 0;
+    terse_fault why = {.rank = -1};
+    terse_status status = found;
+    if (status == TERSE_OK && (!group || terse_group_rank(group) == 0))
+        status = com_file_read(path, &read_bytes, &read, fault);
+    *bytes = read_bytes;
+    *len = read;
+    if (!group)
+        return status;
+    terse_status shared = trn_share_bytes(group, what, bytes, len, &why);
+    if (shared == TERSE_OK && *len == 0)
+        shared = com_fail(&why, TERSE_MISMATCH, "rank 0 does not have %s", what);
+    if (status == TERSE_OK && shared != TERSE_OK) {
+        status = shared;
+        *fault = why;
+    }
+    return status;
 }

@@ -31,6 +31,15 @@ TERSE_CHECK terse_status trn_share(terse_group *group, enum trn_subject subject,
 TERSE_CHECK terse_status trn_share_bytes(terse_group *group, const char *what, void **bytes,
                                          uint64_t *len, terse_fault *fault);
 
+/* The bytes of the file `path` of rank 0, on all ranks; of this process if `group` is NULL. `found`
+ * is rank 0's status so far: if it is a failure, or the file cannot be read, nothing is sent, rank
+ * 0 keeps its reason in the fault, and the others are told that it has no such file. The caller
+ * frees
+ * `*bytes`. Collective. */
+TERSE_CHECK terse_status trn_share_file(terse_group *group, const char *path, terse_status found,
+                                        const char *what, void **bytes, uint64_t *len,
+                                        terse_fault *fault);
+
 /* Fails as trn_share does if the bytes of a rank do not have this hash (trn_hash64, seed 0). */
 TERSE_CHECK terse_status trn_share_compare(const void *bytes, size_t len, uint64_t hash,
                                            uint32_t rank, const char *what, terse_fault *fault);

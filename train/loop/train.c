@@ -6,10 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "files/safetensors.h"
 #include "files/writer.h"
 #include "loop/agree.h"
 #include "loop/options.h"
 #include "loop/share.h"
+#include "loop/start.h"
 #include "loop/worker.h"
 
 #define MAX_TOKENS 64u                /* tokens of a text that is read word by word */
@@ -66,23 +68,11 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
 static terse_status broadcast_checkpoint(struct trn_run *run, const char *path, terse_status found,
                                          terse_fault *fault)
 {
-    terse_group *const group = run->settings->group;
-    uint8_t *read_bytes = NULL;
-    size_t read = 0;
-    terse_fault why = {.rank = -1};
-    terse_status status = found;
-    if (status == TERSE_OK && terse_group_rank(group) == 0)
-        status = com_file_read(path, &read_bytes, &read, fault);
-    void *bytes = read_bytes;
-    uint64_t len = read;
-    terse_status shared = trn_share_bytes(group, "its checkpoint", &bytes, &len, &why);
-    if (shared == TERSE_OK && len == 0)
-        shared = com_fail(&why, TERSE_MISMATCH, "rank 0 has no checkpoint to resume from");
+    void *bytes = NULL;
+    uint64_t len = 0;
+    terse_status status = trn_share_file(run->settings->group, path, found,
+                                         "a checkpoint to resume from", &bytes, &len, fault);
     const struct trn_bytes all = {"checkpoint", bytes, (size_t)len};
-    if (status == TERSE_OK && shared != TERSE_OK) {
-        status = shared;
-        *fault = why;
-    }
     if (status == TERSE_OK)
         status = trn_checkpoint_parse(&all, &run->checkpoint, fault);
     free(bytes);
@@ -109,6 +99,9 @@ static terse_status find_checkpoint(struct trn_run *run, terse_fault *fault)
     }
     free(path);
     free(notes);
+    if (status == TERSE_OK) /* what the run began with is still in its files */
+        (void)com_json_get_u64(trn_checkpoint_settings(run->checkpoint), "init_hash",
+                               &run->init_hash);
     return status == TERSE_OK ? check_settings(run, fault) : status;
 }
 
@@ -208,6 +201,8 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
                                           "fewer, or start processes with mpirun",
                         workers, most);
     terse_status status = trn_data_open(settings->data, settings->seed, &run.data, fault);
+    if (status == TERSE_OK && settings->classes && settings->classes[0])
+        status = trn_data_keep_classes(run.data, settings->classes, fault);
     if (status == TERSE_OK && settings->validation > 0)
         status = trn_data_hold_out(run.data, settings->validation, fault);
     run.order = (struct trn_order_options){
@@ -236,9 +231,12 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
     if (status == TERSE_OK && settings->resume)
         status = find_checkpoint(&run, fault);
     if (status == TERSE_OK)
+        status = trn_start_read(&run, fault);
+    if (status == TERSE_OK)
         status =
             settings->group ? run_alone(&run, result, fault) : run_threads(&run, result, fault);
     trn_checkpoint_free(run.checkpoint);
+    trn_safetensors_free(run.init);
     trn_data_close(run.data);
     return status;
 }

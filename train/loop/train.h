@@ -21,6 +21,9 @@ struct trn_settings {
     const char *shard;       /* iid, class:alpha=0.1, range, unequal */
     const char *weighting;   /* equal, shard: what a worker's gradient counts in the mean */
     const char *adversaries; /* none, 3:invert, 3:invert*10, ... */
+    const char *init;        /* safetensors file to begin with; NULL or "": from the seed */
+    const char *reinit;      /* patterns of tensors that begin from the seed all the same */
+    const char *classes;     /* "0-4,7": only these classes, renumbered; NULL or "": all */
     const char *out;         /* folder; NULL: nothing is written */
     const char *resume;      /* folder with checkpoints; NULL: from the start */
     const char *command;     /* as it was typed, for run.json */

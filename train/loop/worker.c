@@ -10,6 +10,7 @@
 
 #include "files/hash.h"
 #include "files/writer.h"
+#include "loop/start.h"
 
 #define MAX_SKIPS 10u /* consecutive skipped steps after which a training ends */
 
@@ -74,8 +75,11 @@ static terse_status create_method(struct trn_worker *worker)
         .worker_weight = trn_weighs_shards(settings) ? (double)trn_order_count(worker->order) : 0,
     };
     trn_net_init(worker->net, settings->seed, worker->weights);
-    return terse_method_create(settings->method, worker->group, trn_net_layout(worker->net),
-                               worker->weights, &options, &worker->method, &worker->fault);
+    const terse_status status = trn_start_weights(worker);
+    return status == TERSE_OK
+               ? terse_method_create(settings->method, worker->group, trn_net_layout(worker->net),
+                                     worker->weights, &options, &worker->method, &worker->fault)
+               : status;
 }
 
 static terse_status create(struct trn_worker *worker)

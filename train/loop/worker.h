@@ -20,6 +20,8 @@ struct trn_run {
     struct trn_order_options order;
     struct trn_adversaries adversaries;
     struct trn_checkpoint *checkpoint; /* to resume from; NULL: from the start */
+    struct trn_safetensors *init;      /* weights to begin with; NULL: those of the seed */
+    uint64_t init_hash;                /* of that file, also if a run is resumed; 0: none */
     uint32_t workers;
 };
 

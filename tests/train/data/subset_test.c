@@ -1,5 +1,5 @@
 /* Holding out: every training example is once in one of the two parts, whatever its kind, and the
- * parts are the same with every seed. */
+ * parts are the same with every seed. Classes: exactly the examples of those, in their order. */
 #include "data/data.h"
 #include "support/folder.h"
 
@@ -120,12 +120,63 @@ static void test_too_little_is_refused(void **state)
     trn_data_close(data);
 }
 
+/* Those examples of the whole set that are kept, one after the other, with their new labels. */
+static void check_kept(const struct trn_data *whole, const struct trn_data *kept,
+                       const uint32_t new_label[10])
+{
+    for (int split = 0; split < TRN_SPLITS; split++) {
+        uint32_t at = 0;
+        for (uint32_t i = 0; i < trn_data_about(whole)->count[split]; i++) {
+            uint32_t label[2];
+            static float x[2][MOST_FLOATS];
+            const struct trn_place old = {.x = x[0], .labels = &label[0]};
+            const struct trn_place now = {.x = x[1], .labels = &label[1]};
+            assert_int_equal(trn_data_batch(whole, split, &i, 1, NULL, NULL, &old, NULL), TERSE_OK);
+            if (new_label[label[0]] == UINT32_MAX)
+                continue;
+            assert_int_equal(trn_data_batch(kept, split, &at, 1, NULL, NULL, &now, NULL), TERSE_OK);
+            assert_int_equal(label[1], new_label[label[0]]);
+            assert_memory_equal(x[0], x[1], trn_data_about(whole)->features * sizeof(float));
+            at++;
+        }
+        assert_int_equal(at, trn_data_about(kept)->count[split]);
+        assert_true(at > 0);
+    }
+}
+
+static void classes_are_kept_and_numbered_anew(void **state)
+{
+    static const char *const wrong[] = {"", "10", "0-10", "4-2", "1,1", "0-3,2", "a", "1-", "1;2"};
+    static const uint32_t new_label[10] = {UINT32_MAX, 0,          1,          2, UINT32_MAX,
+                                           UINT32_MAX, UINT32_MAX, UINT32_MAX, 3, UINT32_MAX};
+    struct trn_data *whole;
+    struct trn_data *kept;
+    terse_fault fault;
+    (void)state;
+    assert_int_equal(trn_data_open("digits", 1, &whole, NULL), TERSE_OK);
+    assert_int_equal(trn_data_open("digits", 1, &kept, NULL), TERSE_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        test_refused(trn_data_keep_classes(kept, wrong[i], &fault), TERSE_BAD_SPEC, &fault,
+                     "is not a list of different classes from 0 to 9");
+    assert_true(trn_data_hash(whole) == trn_data_hash(kept)); /* as before */
+    assert_int_equal(trn_data_keep_classes(kept, "8,1-3", &fault), TERSE_OK);
+    assert_int_equal(trn_data_about(kept)->classes, 4);
+    check_kept(whole, kept, new_label);
+    trn_data_close(kept);
+    trn_data_close(whole);
+    assert_int_equal(trn_data_open("regression", 1, &whole, NULL), TERSE_OK);
+    test_refused(trn_data_keep_classes(whole, "0", &fault), TERSE_BAD_SPEC, &fault,
+                 "there are no classes");
+    trn_data_close(whole);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_generated),
         cmocka_unit_test(test_rows_of_varying_length),
         cmocka_unit_test(test_too_little_is_refused),
+        cmocka_unit_test(classes_are_kept_and_numbered_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,17 +1,18 @@
 /* The header is text: a Python dictionary with exactly the keys descr, fortran_order and shape. It
  * is read strictly, character by character; only what NumPy writes is accepted. */
+#include "common/npy.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "npy.h"
 
 enum { MAGIC_LEN = 6, LONGEST_HEADER = 65536 };
 
 struct reader {
     const unsigned char *bytes;
     size_t at;
-    size_t end; /* of the header */
+    size_t end;     /* of the header */
+    unsigned types; /* that are accepted */
     terse_fault *fault;
 };
 
@@ -83,22 +84,65 @@ static int accept_word(struct reader *r, const char *word)
     return 1;
 }
 
-static int read_descr(struct reader *r)
+static const struct {
+    const char *descr; /* of one byte also with '<' */
+    const char *name;
+    unsigned type; /* 0: it is known, to be refused by its name */
+    size_t width;
+} types[] = {
+    {"<f4", "float32", COM_NPY_F32, 4},
+    {"|u1", "uint8", COM_NPY_U8, 1},
+    {"|i1", "int8", COM_NPY_I8, 1},
+    {"<u2", "uint16", COM_NPY_U16, 2},
+    {"<i2", "int16", COM_NPY_I16, 2},
+    {"<u4", "uint32", COM_NPY_U32, 4},
+    {"<i4", "int32", COM_NPY_I32, 4},
+    {"<u8", "uint64", COM_NPY_U64, 8},
+    {"<i8", "int64", COM_NPY_I64, 8},
+    {"<f8", "float64", 0, 8},
+    {"<f2", "float16", 0, 2},
+    {">f4", "big-endian float32", 0, 4},
+    {"|b1", "bool", 0, 1},
+};
+enum { TYPES = sizeof types / sizeof types[0] };
+
+/* "float32 ('<f4')" of one type, "float32, uint8" of several. */
+static const char *list_types(unsigned accepted, char *out, size_t cap)
+{
+    const int is_one = (accepted & (accepted - 1)) == 0;
+    size_t used = 0;
+    for (size_t i = 0; i < TYPES && used < cap; i++) {
+        if (!(types[i].type & accepted))
+            continue;
+        used += (size_t)snprintf(out + used, cap - used, "%s%s", used ? ", " : "", types[i].name);
+        if (is_one && used < cap)
+            used += (size_t)snprintf(out + used, cap - used, " ('%s')", types[i].descr);
+    }
+    return out;
+}
+
+static int read_descr(struct reader *r, struct com_npy *out)
 {
     char type[16];
+    char listed[120] = "";
     skip_blanks(r);
     size_t at = r->at;
+    list_types(r->types, listed, sizeof listed);
     if (accept(r, '['))
-        return refuse(r, at, "a structured type; only float32 ('<f4') is read");
+        return refuse(r, at, "a structured type; only %s is read", listed);
     if (!read_string(r, type, sizeof type))
         return 0;
-    if (strcmp(type, "<f4") == 0)
-        return 1;
-    const char *name = strcmp(type, "<f8") == 0   ? " (float64)"
-                       : strcmp(type, "<f2") == 0 ? " (float16)"
-                       : strcmp(type, ">f4") == 0 ? " (big-endian float32)"
-                                                  : "";
-    return refuse(r, at, "type '%s'%s; only float32 ('<f4') is read", type, name);
+    if (strcmp(type, "<u1") == 0 || strcmp(type, "<i1") == 0)
+        type[0] = '|'; /* the order of one byte */
+    size_t i = 0;
+    while (i < TYPES && strcmp(type, types[i].descr) != 0)
+        i++;
+    if (i == TYPES || !(types[i].type & r->types))
+        return refuse(r, at, "type '%s'%s%s%s; only %s is read", type, i < TYPES ? " (" : "",
+                      i < TYPES ? types[i].name : "", i < TYPES ? ")" : "", listed);
+    out->type = types[i].type;
+    out->width = types[i].width;
+    return 1;
 }
 
 static int read_order(struct reader *r)
@@ -131,7 +175,7 @@ static int read_dim(struct reader *r, uint64_t *out)
 }
 
 /* (), (n,), (n, m), (n, m,) */
-static int read_shape(struct reader *r, struct npy *out)
+static int read_shape(struct reader *r, struct com_npy *out)
 {
     skip_blanks(r);
     size_t start = r->at;
@@ -160,7 +204,7 @@ static int read_shape(struct reader *r, struct npy *out)
     return 1;
 }
 
-static int read_entry(struct reader *r, struct npy *out, unsigned *seen)
+static int read_entry(struct reader *r, struct com_npy *out, unsigned *seen)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     char key[24];
@@ -178,10 +222,10 @@ static int read_entry(struct reader *r, struct npy *out, unsigned *seen)
     *seen |= 1u << which;
     if (!expect(r, ':'))
         return 0;
-    return which == 0 ? read_descr(r) : which == 1 ? read_order(r) : read_shape(r, out);
+    return which == 0 ? read_descr(r, out) : which == 1 ? read_order(r) : read_shape(r, out);
 }
 
-static int read_dictionary(struct reader *r, struct npy *out)
+static int read_dictionary(struct reader *r, struct com_npy *out)
 {
     size_t start = r->at;
     unsigned seen = 0;
@@ -239,14 +283,14 @@ static int read_prefix(struct reader *r, size_t len)
     return 1;
 }
 
-int npy_parse(const unsigned char *bytes, size_t len, struct npy *out, size_t *data_at,
-              terse_fault *fault)
+int com_npy_parse(const unsigned char *bytes, size_t len, unsigned accepted, struct com_npy *out,
+                  terse_fault *fault)
 {
-    struct reader r = {.bytes = bytes, .fault = fault};
+    struct reader r = {.bytes = bytes, .types = accepted, .fault = fault};
     if (!read_prefix(&r, len) || !read_dictionary(&r, out))
         return 0;
     uint64_t here = len - r.at;
-    uint64_t wanted = out->count * sizeof(float);
+    uint64_t wanted = out->count * out->width;
     if (here < wanted) {
         return refuse(&r, len, "the file ends inside the data: %llu bytes of %llu",
                       (unsigned long long)here, (unsigned long long)wanted);
@@ -255,6 +299,17 @@ int npy_parse(const unsigned char *bytes, size_t len, struct npy *out, size_t *d
         return refuse(&r, r.at + (size_t)wanted, "%llu bytes after the data",
                       (unsigned long long)(here - wanted));
     }
-    *data_at = r.at;
+    out->data_at = r.at;
     return 1;
+}
+
+int com_npy_whole(const struct com_npy *npy, const unsigned char *bytes, uint64_t i, uint64_t *out)
+{
+    const unsigned char *const at = bytes + npy->data_at + i * npy->width;
+    const unsigned is_signed = COM_NPY_I8 | COM_NPY_I16 | COM_NPY_I32 | COM_NPY_I64;
+    uint64_t value = 0;
+    for (size_t b = npy->width; b-- > 0;)
+        value = value << 8 | at[b];
+    *out = value;
+    return !(npy->type & is_signed && value >> (8 * npy->width - 1));
 }
