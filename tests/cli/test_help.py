@@ -4,7 +4,7 @@ import unittest
 
 from support import Case, USAGE
 
-COMMANDS = ("demo", "train", "launch", "compare", "report", "reproduce", "methods", "codecs",
+COMMANDS = ("demo", "plan", "train", "launch", "compare", "report", "reproduce", "methods", "codecs",
             "encode", "decode", "inspect", "bench", "info", "help")
 
 

@@ -32,10 +32,11 @@ TRAIN_MAY_INCLUDE = {
     "loop": {"common", "files", "data", "net"},
 }
 # These see the library as its users do.
-OUTSIDE = ("common", "cli", "report", "reproduce", "mpi", "bench", "examples", "tests/install",
+OUTSIDE = ("common", "cli", "plan", "report", "reproduce", "mpi", "bench", "examples", "tests/install",
            "train/net")
 # A part of the command may be made of others: "report/run.h", "train/loop/train.h".
-PARTS = {"common": ("common",), "cli": ("common", "report", "reproduce", "train"),
+PARTS = {"common": ("common",), "cli": ("common", "plan", "report", "reproduce", "train"),
+         "plan": ("common",),
          "report": ("common",), "reproduce": ("common",), "train": ("common",)}
 SEE_TRAIN = ("cli", "bench")  # and the nouns of train/ ("net/net.h")
 
