@@ -43,6 +43,7 @@ struct plan_row {
     char spec[TERSE_MAX_METHOD_SPEC]; /* as it is shown */
     const char *name;                 /* of the method */
     const char *combine;
+    int same_bits; /* as the method with its own combine, whose accuracy is known */
     struct pln_trace *trace;
     struct pln_cost cost;
     double over_dense; /* seconds over those of dense */

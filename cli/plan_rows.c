@@ -81,6 +81,8 @@ static int add_rows(const struct plan_request *request, const terse_layout *layo
         if (combine && (status != TERSE_OK || strcmp(combine, own) == 0))
             continue; /* not with this codec, or there already */
         own = combine ? own : row->combine;
+        row->same_bits =
+            !combine || (strcmp(combine, "sparse-allreduce") == 0 && strcmp(own, "allgather") == 0);
         if (status == TERSE_OK)
             status = record(request, layout, plan->workers, row, &fault);
         if (combine && status == TERSE_BAD_SPEC)
@@ -158,7 +160,7 @@ static void recommend(struct plan *plan)
     plan->recommended = plan->dense;
     for (size_t i = 0; i < plan->rows && plan->recommended == plan->dense; i++) {
         const struct pln_accuracy *const accuracy = pln_accuracy_of(plan->row[i].name);
-        if (accuracy && accuracy->fashion >= near_dense &&
+        if (accuracy && accuracy->fashion >= near_dense && plan->row[i].same_bits &&
             plan->row[i].cost.seconds < as_fast * plan->dense->cost.seconds)
             plan->recommended = &plan->row[i];
     }
