@@ -33,8 +33,9 @@ extern const struct command cmd_report;
 extern const struct command cmd_check;
 extern const struct command cmd_bench;
 extern const struct command cmd_info;
-extern const struct command cmd_compare; /* these three where the networks are */
+extern const struct command cmd_compare; /* these four where the networks are */
 extern const struct command cmd_launch;
+extern const struct command cmd_plan;
 extern const struct command cmd_train;
 
 /* Every command, in the order of `terse help`; NULL ends it. */

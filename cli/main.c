@@ -12,7 +12,7 @@
 const struct command *const command_table[] = {
     &cmd_demo,
 #ifdef TERSE_TRAIN
-    &cmd_train,   &cmd_launch,    &cmd_compare,
+    &cmd_plan,    &cmd_train,     &cmd_launch,  &cmd_compare,
 #endif
     &cmd_report,  &cmd_reproduce, &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode,
     &cmd_inspect, &cmd_check,     &cmd_bench,   &cmd_info,   &cmd_help,   NULL,

@@ -5,7 +5,7 @@
 static const char head[] =
     "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
     "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
-    "<title>terse reproduce</title>\n<style>\n"
+    "<style>\n"
     "body{font:15px/1.45 system-ui,sans-serif;color:#1c1c1c;background:#fff;margin:24px auto;"
     "max-width:1220px;padding:0 16px}\n"
     "h1{font-size:26px;margin:0 0 4px}h2{font-size:20px;margin:36px 0 2px}"
@@ -23,7 +23,15 @@ static const char head[] =
     ".line{fill:none;stroke-width:1.8}.first{stroke-width:5;stroke-opacity:0.4}\n"
     ".legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 18px;padding:0 0 0 8px;"
     "margin:6px 0 0;font-size:13px}.legend svg{vertical-align:middle;margin-right:6px}\n"
-    "</style></head><body>\n";
+    "</style>\n";
+
+void rpr_page_begin(struct com_text *out, const char *title)
+{
+    com_text_put(out, head);
+    com_text_put(out, "<title>");
+    com_text_html(out, title);
+    com_text_put(out, "</title></head><body>\n");
+}
 
 static void say_claim(struct com_text *out, const struct rpr_claim *claim, unsigned seeds)
 {
@@ -71,7 +79,7 @@ void rpr_page(struct com_text *out, struct rpr_result *const *results, size_t co
         for (size_t j = 0; j < results[i]->claims; j++)
             holding += results[i]->claim[j].holds != 0;
     }
-    com_text_format(out, "%s", head);
+    rpr_page_begin(out, "terse reproduce");
     com_text_format(
         out,
         "<h1>The papers' small experiments, through libterse</h1>\n<p>%zu of %zu claims "

@@ -106,8 +106,8 @@ static void print_axes(struct com_text *out, const struct rpr_chart *chart)
     free(picture);
 }
 
-static void print_chart(struct com_text *out, const struct rpr_chart *chart,
-                        const struct rpr_terminal *terminal)
+void rpr_draw(struct com_text *out, const struct rpr_chart *chart,
+              const struct rpr_terminal *terminal)
 {
     const struct com_axis y = rpr_axis_y(chart);
     com_text_format(out, "\n  %s%s%s  (%s%s)\n", terminal->bold, chart->title, terminal->plain,
@@ -183,6 +183,6 @@ void rpr_print(struct com_text *out, const struct rpr_result *result,
     for (size_t i = 0; i < result->claims; i++)
         print_claim(out, &result->claim[i], result->seeds, terminal);
     for (size_t i = 0; i < result->charts; i++)
-        print_chart(out, &result->chart[i], terminal);
+        rpr_draw(out, &result->chart[i], terminal);
     com_text_format(out, "\n");
 }

@@ -97,6 +97,13 @@ struct rpr_terminal {
 void rpr_print(struct com_text *out, const struct rpr_result *result,
                const struct rpr_terminal *terminal);
 
+/* One chart drawn with letters. */
+void rpr_draw(struct com_text *out, const struct rpr_chart *chart,
+              const struct rpr_terminal *terminal);
+
+/* The beginning of a page, up to its heading; rpr_svg (svg.h) adds charts to it. */
+void rpr_page_begin(struct com_text *out, const char *title);
+
 /* One self-contained page: claims as tables, charts as SVG. */
 void rpr_page(struct com_text *out, struct rpr_result *const *results, size_t count);
 

@@ -105,6 +105,9 @@ TERSE_API TERSE_CHECK terse_status terse_exchange_finish(terse_exchange *exchang
                                                          terse_exchange_report *report,
                                                          terse_fault *fault);
 
+/* The names of all combines, from 0; NULL past the last. */
+TERSE_API const char *terse_combine_name(uint32_t index);
+
 /* The settings that were chosen: "codec=topk:keep=0.01,values=f32 combine=allgather
  * feedback=residual". The text belongs to the exchange. */
 TERSE_API const char *terse_exchange_settings(const terse_exchange *exchange);

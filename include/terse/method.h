@@ -164,8 +164,9 @@ TERSE_API TERSE_CHECK terse_status terse_method_entry_of(const char *spec, const
                                                          terse_method_entry *out,
                                                          terse_fault *fault);
 
-/* Writes `spec` with more options, "lr=0.02,min=1024". An option that the spec sets stays as it is,
- * or becomes the new one where `replace` is 1; one that the method does not have is left out.
+/* Writes `spec` with more options, "lr=0.02,combine=shard". An option that the spec sets stays as
+ * it is, or becomes the new one where `replace` is 1; one that the method does not have is left
+ * out.
  * Defaults are not written. `out` may not be `spec`; TERSE_TOO_SMALL if the result has `cap` bytes
  * or more. A fault's offset is that in `options` where these are wrong. */
 TERSE_API TERSE_CHECK terse_status terse_method_spec_with(const char *spec, const char *options,

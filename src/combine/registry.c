@@ -8,3 +8,8 @@ const struct tsi_combine_ops *const tsi_combines[] = {
 };
 
 const size_t tsi_combine_count = sizeof tsi_combines / sizeof tsi_combines[0];
+
+const char *terse_combine_name(uint32_t index)
+{
+    return index < tsi_combine_count ? tsi_combines[index]->name : NULL;
+}

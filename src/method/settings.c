@@ -233,11 +233,17 @@ terse_status tsi_settings_read(const char *spec, struct tsi_settings *out, terse
     return status;
 }
 
-/* Sets one option, or leaves it. */
+/* Sets one option, or one of the words that any method may have, or leaves it. */
 static terse_status set_entry(struct tsi_settings *settings, const char *text, size_t len,
                               size_t offset, int replace, terse_fault *fault)
 {
     const struct tsi_method_row *const row = settings->row;
+    struct reading reading = {.settings = settings};
+    for (int word = 0; word < TSI_WORD_DIRECTION; word++)
+        if (is_named(tsi_word_names[word], text, len))
+            return settings->word[word][0] != '\0' && !replace
+                       ? TERSE_OK
+                       : read_word(&reading, word, text, len, offset, fault);
     for (size_t i = 0; i < row->option_count; i++) {
         const terse_option option = tsi_setting_option(&row->options[i]);
         const uint64_t bit = UINT64_C(1) << i;

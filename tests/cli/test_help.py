@@ -4,8 +4,8 @@ import unittest
 
 from support import Case, USAGE
 
-COMMANDS = ("demo", "train", "launch", "compare", "report", "reproduce", "methods", "codecs",
-            "encode", "decode", "inspect", "check", "bench", "info", "help")
+COMMANDS = ("demo", "plan", "train", "launch", "compare", "report", "reproduce", "methods",
+            "codecs", "encode", "decode", "inspect", "check", "bench", "info", "help")
 
 
 class Help(Case):

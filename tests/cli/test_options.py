@@ -73,6 +73,12 @@ class Options(Case):
         for name in ours:
             self.assert_same(name, ours[name], theirs[name])
 
+    def test_the_manual_lists_the_options_of_plan(self):
+        ours, theirs = self.options("plan"), man_options("plan")
+        self.assertEqual(set(ours), set(theirs))
+        for name in ours:
+            self.assert_same(name, ours[name], theirs[name])
+
     def names(self, option):
         return re.split(r", ", self.options("train")[option][1].split(";")[0])
 

@@ -32,11 +32,11 @@ TRAIN_MAY_INCLUDE = {
     "loop": {"common", "files", "data", "net"},
 }
 # These see the library as its users do.
-OUTSIDE = ("common", "check", "cli", "report", "reproduce", "mpi", "bench", "examples", "tests/install",
-           "train/net")
+OUTSIDE = ("common", "check", "cli", "plan", "report", "reproduce", "mpi", "bench", "examples",
+           "tests/install", "train/net")
 # A part of the command may be made of others: "report/run.h", "train/loop/train.h".
-PARTS = {"common": ("common",), "check": ("check",),
-         "cli": ("common", "check", "report", "reproduce", "train"),
+PARTS = {"common": ("common",), "check": ("check",), "plan": ("common",),
+         "cli": ("common", "check", "plan", "report", "reproduce", "train"),
          "report": ("common",), "reproduce": ("common",), "train": ("common",)}
 SEE_TRAIN = ("cli", "bench")  # and the nouns of train/ ("net/net.h")
 

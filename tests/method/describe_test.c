@@ -322,6 +322,11 @@ static void options_are_added_to_a_spec(void **unused)
         {"topk:combine=shard,min=4", "min=1024", 0, "topk:combine=shard,min=4"},
         {"codec=topk:keep=0.1,values=f16", "min=8", 0, "codec=topk:keep=0.1,values=f16,min=8"},
         {"codec=f32,lr=1", "every=1,warmup=0", 1, "codec=f32,lr=1,warmup=0,every=1"},
+        {"topk", "combine=sparse-allreduce", 0, "topk:combine=sparse-allreduce"},
+        {"topk:combine=shard", "combine=allgather", 0, "topk:combine=shard"},
+        {"topk:combine=shard", "combine=allgather", 1, "topk:combine=allgather"},
+        {"topk", "combine=vote", 0, NULL}, /* only signs can be voted on */
+        {"topk", "combine=", 0, NULL},
         {"dense", "lr=5000", 0, NULL},
         {"dense", "lr", 0, NULL},
         {"dense:lr=nan", "wd=0", 0, NULL},

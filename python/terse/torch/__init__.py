@@ -12,10 +12,11 @@ communication, and local steps around any optimizer.
 docs/pytorch.md is the guide."""
 
 from . import optim
+from ._plan import plan
 from .checkpoint import Loaded, latest_step, load_all, save_all
 from .hook import State, hook
 from .local_steps import LocalSteps
 from .record import Record
 
 __all__ = ["State", "hook", "optim", "LocalSteps", "Loaded", "Record", "latest_step", "load_all",
-           "save_all"]
+           "plan", "save_all"]

@@ -1,0 +1,190 @@
+/* The link of a group, measured with the calls that steps use. Rank 0 decides how long a message
+ * must be, so that all ranks send alike. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "plan.h"
+
+enum {
+    WARM_UP = 20,
+    TIMES = 100,
+    FIRST_LEN = 64 * 1024,
+    LAST_LEN = 256 * 1024 * 1024,
+    TRIES = 3,
+};
+
+static const double enough = 0.25; /* seconds of a transfer, in which a full queue counts little */
+
+/* A pattern of an all-to-all: `len` bytes from each of `senders` to each of `receivers`. */
+struct pattern {
+    uint32_t senders;   /* ranks below it */
+    uint32_t receivers; /* ranks from it on, up to `to` */
+    uint32_t to;
+};
+
+struct bench {
+    terse_group *group;
+    uint32_t rank;
+    uint32_t workers;
+    uint8_t *out;
+    uint8_t *in; /* a message of every rank */
+    size_t cap;  /* bytes of one */
+    const void **send_at;
+    void **recv_at;
+    size_t *send_len;
+    size_t *recv_len;
+    terse_fault *fault;
+};
+
+static double now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- transfers ---- */
+
+static int sends(const struct pattern *pattern, uint32_t from, uint32_t to)
+{
+    return from != to && from < pattern->senders && to >= pattern->receivers && to < pattern->to;
+}
+
+static terse_status transfer(struct bench *bench, const struct pattern *pattern, size_t len)
+{
+    for (uint32_t r = 0; r < bench->workers; r++) {
+        bench->send_at[r] = bench->out;
+        bench->recv_at[r] = bench->in + bench->cap * r;
+        bench->send_len[r] = sends(pattern, bench->rank, r) ? len : 0;
+        bench->recv_len[r] = sends(pattern, r, bench->rank) ? len : 0;
+    }
+    const terse_alltoallv all = {bench->send_at, bench->send_len, bench->recv_at, bench->recv_len};
+    return terse_group_alltoallv(bench->group, &all, bench->fault);
+}
+
+/* Room for messages of this length; a rank that has none ends the measurement on all. */
+static terse_status make_room(struct bench *bench, size_t len)
+{
+    if (len <= bench->cap)
+        return TERSE_OK;
+    free(bench->out);
+    free(bench->in);
+    bench->out = calloc(len, 1);
+    bench->in = calloc(len, bench->workers);
+    bench->cap = len;
+    return bench->out && bench->in ? TERSE_OK
+                                   : com_fail(bench->fault, TERSE_NO_MEMORY,
+                                              "out of memory for messages of %zu bytes", len);
+}
+
+/* Rank 0's number, on every rank. */
+static terse_status share(struct bench *bench, double *number)
+{
+    return terse_group_broadcast(bench->group, 0, number, sizeof *number, bench->fault);
+}
+
+/* Seconds of one transfer, until every rank has its bytes: that of rank 0. */
+static terse_status time_transfer(struct bench *bench, const struct pattern *pattern, size_t len,
+                                  double *seconds)
+{
+    terse_status status = terse_group_barrier(bench->group, bench->fault);
+    const double start = now();
+    if (status == TERSE_OK)
+        status = transfer(bench, pattern, len);
+    if (status == TERSE_OK)
+        status = terse_group_barrier(bench->group, bench->fault);
+    *seconds = now() - start;
+    return status == TERSE_OK ? share(bench, seconds) : status;
+}
+
+/* Bits per second of a rank that sends to `peers` others: longer messages until one takes long
+ * enough, then the middle of three. */
+static terse_status rate_of(struct bench *bench, const struct pattern *pattern, uint32_t peers,
+                            double latency, double *out)
+{
+    double seconds[TRIES] = {0};
+    size_t len = FIRST_LEN;
+    terse_status status = make_room(bench, len);
+    if (status == TERSE_OK)
+        status = time_transfer(bench, pattern, len, &seconds[0]);
+    while (status == TERSE_OK && seconds[0] < enough && len * peers < LAST_LEN) {
+        len *= seconds[0] < enough / 4 ? 4 : 2;
+        status = make_room(bench, len);
+        if (status == TERSE_OK)
+            status = time_transfer(bench, pattern, len, &seconds[0]);
+    }
+    for (int i = 1; i < TRIES && status == TERSE_OK; i++)
+        status = time_transfer(bench, pattern, len, &seconds[i]);
+    const double high = fmax(fmax(seconds[0], seconds[1]), seconds[2]);
+    const double low = fmin(fmin(seconds[0], seconds[1]), seconds[2]);
+    const double middle = seconds[0] + seconds[1] + seconds[2] - high - low;
+    /* the barrier behind it is not part of it */
+    *out = 8.0 * (double)len * peers / fmax(middle - latency, middle / 2);
+    return status;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const double first = *(const double *)a;
+    const double second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+static terse_status latency_of(struct bench *bench, double *out)
+{
+    double seconds[TIMES];
+    terse_status status = TERSE_OK;
+    for (int i = 0; i < WARM_UP + TIMES && status == TERSE_OK; i++) {
+        const double start = now();
+        status = terse_group_barrier(bench->group, bench->fault);
+        if (i >= WARM_UP)
+            seconds[i - WARM_UP] = now() - start;
+    }
+    if (status != TERSE_OK)
+        return status;
+    qsort(seconds, TIMES, sizeof seconds[0], ascending);
+    *out = seconds[TIMES / 2];
+    return share(bench, out);
+}
+
+terse_status pln_measure(terse_group *group, struct pln_measured *out, terse_fault *fault)
+{
+    struct bench bench = {.group = group,
+                          .rank = terse_group_rank(group),
+                          .workers = terse_group_workers(group),
+                          .fault = fault};
+    const uint32_t workers = bench.workers;
+    const struct pattern one = {1, 1, 2};
+    const struct pattern both = {2, 0, 2};
+    const struct pattern all = {workers, 0, workers};
+    if (workers < 2)
+        return com_fail(fault, TERSE_BAD_ARGUMENT,
+                        "one worker has no link to measure: mpirun -n 2 or more");
+    bench.send_at = calloc(workers, sizeof *bench.send_at);
+    bench.recv_at = calloc(workers, sizeof *bench.recv_at);
+    bench.send_len = calloc(workers, sizeof *bench.send_len);
+    bench.recv_len = calloc(workers, sizeof *bench.recv_len);
+    terse_status status = TERSE_OK;
+    if (!bench.send_at || !bench.recv_at || !bench.send_len || !bench.recv_len)
+        status = com_fail(fault, TERSE_NO_MEMORY, "out of memory");
+    *out = (struct pln_measured){0};
+    if (status == TERSE_OK)
+        status = latency_of(&bench, &out->latency);
+    if (status == TERSE_OK)
+        status = rate_of(&bench, &one, 1, out->latency, &out->one_way);
+    if (status == TERSE_OK)
+        status = rate_of(&bench, &both, 1, out->latency, &out->both_way);
+    if (status == TERSE_OK)
+        status = rate_of(&bench, &all, workers - 1, out->latency, &out->loaded);
+    if (status == TERSE_OK) { /* buffers of a request under way must live */
+        free(bench.out);
+        free(bench.in);
+    }
+    free(bench.send_at);
+    free(bench.recv_at);
+    free(bench.send_len);
+    free(bench.recv_len);
+    return status;
+}

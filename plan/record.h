@@ -1,0 +1,58 @@
+/* Inside plan/: ranks that run a step side by side, and what they note. */
+#ifndef PLN_RECORD_H
+#define PLN_RECORD_H
+
+#include <pthread.h>
+
+#include "plan.h"
+
+/* All ranks of a recording. One of them works at a time: `token` is held by whoever does, and
+ * waiting passes it on. So a CPU time is that of a rank that has the machine for itself. */
+struct pln_world {
+    uint32_t workers;
+    double scale; /* messages of more than PLN_FIXED bytes are noted so many times longer */
+    pthread_mutex_t token;
+    pthread_cond_t changed;
+    struct pln_alltoall *under_way; /* TERSE_MAX_REQUESTS of them, by number */
+    uint64_t done;                  /* all-to-alls that are complete */
+    int32_t left;                   /* a rank that has failed; -1: none */
+};
+
+/* A longest message that does not grow with the model: records, lengths, checks. */
+enum { PLN_FIXED = 256 };
+
+/* One rank: the context of its engine. */
+struct pln_member {
+    struct pln_world *world;
+    uint32_t rank;
+    uint64_t posted;
+    uint64_t first; /* number of the first all-to-all that is noted */
+    uint64_t of_slot[TERSE_MAX_REQUESTS];
+    struct pln_rank *notes; /* NULL: nothing is noted */
+    double since;           /* CPU time at which the rank went on */
+    int no_memory;          /* a note did not fit */
+};
+
+TERSE_CHECK terse_status pln_world_create(struct pln_world *world, uint32_t workers);
+void pln_world_destroy(struct pln_world *world);
+
+/* The rank holds the token from here on; between the two calls it uses the group. */
+TERSE_CHECK terse_status pln_member_enter(struct pln_member *member, terse_group **out);
+void pln_member_leave(struct pln_member *member, int failed);
+
+/* From here on, events go to `notes` (NULL: nowhere). Notes the CPU time before. */
+void pln_member_note(struct pln_member *member, struct pln_rank *notes);
+void pln_member_compute(struct pln_member *member, double share);
+
+/* Steps that a rank makes, of a training of so many; floats from one rank's gradient to the next.
+ */
+enum { PLN_STEPS = 4, PLN_TRAINING = 1000, PLN_SHIFT = 16 };
+
+/* The gradient of all ranks and steps: rank r's begins at PLN_SHIFT * r. */
+void pln_gradient(float *out, size_t count);
+
+/* A layout of about `factor` times as many parameters. */
+TERSE_CHECK terse_status pln_layout_scaled(const terse_layout *layout, double factor,
+                                           terse_layout **out);
+
+#endif
