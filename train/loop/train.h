@@ -20,6 +20,7 @@ struct trn_settings {
     const char *shard;       /* iid, class:alpha=0.1, range, unequal */
     const char *weighting;   /* equal, shard: what a worker's gradient counts in the mean */
     const char *adversaries; /* none, 3:invert, 3:invert*10, ... */
+    const char *overlap;     /* on, off: are gradients sent during the backward pass? */
     const char *out;         /* folder; NULL: nothing is written */
     const char *resume;      /* folder with checkpoints; NULL: from the start */
     const char *command;     /* as it was typed, for run.json */
