@@ -37,7 +37,7 @@ static int serve(struct trn_net *net, const struct trn_batch *batch)
         if (c != '\n')
             continue;
         const double start = cpu_seconds();
-        status = trn_net_gradient(net, weights, batch, gradient, &loss, &correct, &fault);
+        status = trn_net_gradient(net, weights, batch, gradient, NULL, &loss, &correct, &fault);
         printf("%.9f %.6f\n", cpu_seconds() - start, loss);
         (void)fflush(stdout);
     }

@@ -77,6 +77,24 @@ TERSE_API TERSE_CHECK terse_status terse_group_callbacks(const terse_group_ops *
                                                          uint32_t rank, uint32_t workers,
                                                          terse_group **out);
 
+/* A group whose workers are nodes: several ranks that together are one worker, because they share a
+ * machine. `inner` connects the ranks of a node. `outer` connects the leaders, which are the ranks
+ * 0 of the inner groups; the others give NULL. Rank and workers of the new group are the leader's
+ * in `outer`, on all ranks of the node. Collective over `inner`; both groups must outlive the new
+ * one.
+ *
+ * All ranks of a node make the same calls with the same bytes to send. The leader alone sends them
+ * to other nodes, and passes on what it receives. So a method of this group needs the same gradient
+ * on all ranks of a node, as terse_group_allreduce on `inner` and a division make it; it has the
+ * same state and weights on all of them, those of a worker with the mean gradient, bit for bit, and
+ * one checkpoint per node is enough. terse_group_traffic and reports count the bytes between nodes,
+ * alike on all ranks of a node. A failure between nodes is told to the whole node, with the number
+ * of the node at fault; one inside a node (rank -1) ends the group there, and the other nodes miss
+ * the node. After a failure destroy `inner` and `outer` first: they may still use the group's
+ * buffers. */
+TERSE_API TERSE_CHECK terse_status terse_group_nodes(terse_group *inner, terse_group *outer,
+                                                     terse_group **out, terse_fault *fault);
+
 /* Leaves the group: workers that wait for this rank get TERSE_PEER_LOST with its rank. NULL is
  * fine. */
 TERSE_API void terse_group_destroy(terse_group *group);

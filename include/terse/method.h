@@ -197,8 +197,8 @@ TERSE_API void terse_method_destroy(terse_method *method); /* NULL is fine */
 
 /* ---- steps ---- */
 
-/* The point: the weights at which the next gradient is to be taken. Valid until the next call on
- * the method. */
+/* The point: the weights at which the next gradient is to be taken. Valid until the step is done;
+ * where buckets are posted, those of a bucket may move as soon as it is. */
 TERSE_API const float *terse_method_point(const terse_method *method);
 
 /* One step. It is committed, skipped or failed, on all workers alike.
@@ -236,10 +236,17 @@ TERSE_API TERSE_CHECK terse_status terse_method_step_all(terse_method *const *me
 
 /* The same bucket by bucket while the caller still computes, see terse_exchange_post; not with
  * clipping or local steps, which need the whole gradient. With scope=model nothing can be selected
- * before all is there: finish does the whole step, and buckets may come in any order. */
+ * before all is there: finish does the whole step, and buckets may come in any order.
+ *
+ * Post does not wait for other ranks: a bucket is encoded and sent once it is its turn. Turns are
+ * the same on all ranks: each begins with a new bucket and takes those before it one phase further.
+ * So messages keep one order whatever the timing, and a bucket may have to wait for an older one's
+ * messages. Post looks for those that have arrived; so does progress, which is to be called between
+ * layers. Before the first bucket it opens the step, so that nobody waits for that later. */
 TERSE_API TERSE_CHECK terse_status terse_method_post(terse_method *method, const float *gradient,
                                                      uint32_t first, uint32_t count,
                                                      terse_fault *fault);
+TERSE_API TERSE_CHECK terse_status terse_method_progress(terse_method *method, terse_fault *fault);
 TERSE_API TERSE_CHECK terse_status terse_method_finish(terse_method *method, const float *gradient,
                                                        terse_method_report *report,
                                                        terse_fault *fault);

@@ -121,6 +121,12 @@ static terse_status send(struct tsi_bucket *bucket)
     return tsi_bucket_fail(bucket, status, fault.rank, &fault);
 }
 
+static terse_status arrived(struct tsi_bucket *bucket, int *arrived, terse_fault *fault)
+{
+    const struct allreduce *const all = bucket->private;
+    return tsi_allreduce_arrived(bucket->in->group, &all->reduction, arrived, fault);
+}
+
 static terse_status reduce(struct tsi_bucket *bucket)
 {
     struct allreduce *const all = bucket->private;
@@ -187,4 +193,5 @@ const struct tsi_combine_ops tsi_combine_allreduce = {
     .destroy = destroy,
     .plan = plan,
     .phase = {send, reduce, receive},
+    .arrived = arrived,
 };

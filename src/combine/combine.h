@@ -47,6 +47,10 @@ struct tsi_combine_ops {
 
     terse_status (*phase[TSI_MAX_PHASES + 1])(struct tsi_bucket *bucket); /* NULL after the last */
 
+    /* Has all arrived that the next phase, which is not the first, waits for? NULL: that is
+     * bucket->request. */
+    terse_status (*arrived)(struct tsi_bucket *bucket, int *arrived, terse_fault *fault);
+
     /* Encodes the rest, which travels to nobody, while the messages of phase 0 are under way; NULL
      * for none. */
     void (*rest)(struct tsi_bucket *bucket);

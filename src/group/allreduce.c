@@ -225,6 +225,17 @@ terse_status terse_group_allreduce_post(terse_group *group, float *floats, size_
     return tsi_allreduce_post(group, floats, count, scratch, ++group->allreduces, out, fault);
 }
 
+terse_status tsi_allreduce_arrived(terse_group *group, const terse_allreduce *all, int *arrived,
+                                   terse_fault *fault)
+{
+    terse_status status = TERSE_OK;
+    *arrived = 1;
+    for (uint32_t i = 0; i < all->segments && *arrived && status == TERSE_OK; i++)
+        status = tsi_group_arrived(group, all->requests[i], arrived, fault);
+    return *arrived && status == TERSE_OK ? tsi_group_arrived(group, all->checks, arrived, fault)
+                                          : status;
+}
+
 terse_status terse_group_allreduce_advance(terse_group *group, terse_allreduce *all,
                                            terse_fault *fault)
 {

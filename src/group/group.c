@@ -177,6 +177,7 @@ terse_status tsi_group_post(terse_group *group, terse_request *out, terse_fault 
     struct request_slot *const request = &group->slots[slot];
     group->free_count--;
     request->in_flight = 1;
+    request->arrived = 0;
     request->generation++;
     request->received = 0;
     for (uint32_t r = 0; r < group->workers; r++) {
@@ -196,19 +197,32 @@ static void finish(terse_group *group, uint32_t slot)
     group->free_slots[group->free_count++] = slot;
 }
 
+terse_status tsi_group_arrived(terse_group *group, terse_request request, int *arrived,
+                               terse_fault *fault)
+{
+    terse_status status = tsi_group_usable(group, &request, fault);
+    if (status)
+        return status;
+    struct request_slot *const slot = &group->slots[request.slot];
+    int32_t rank = -1;
+    if (!slot->arrived)
+        status = group->ops.test(group->context, request.slot, &slot->arrived, &rank);
+    if (status)
+        return failed(group, status, rank, fault);
+    *arrived = slot->arrived != 0;
+    return TERSE_OK;
+}
+
 terse_status terse_group_test(terse_group *group, terse_request request, int *done,
                               terse_fault *fault)
 {
-    terse_status status = done ? tsi_group_usable(group, &request, fault) : TERSE_BAD_ARGUMENT;
+    int arrived = 0;
+    const terse_status status =
+        done ? tsi_group_arrived(group, request, &arrived, fault) : TERSE_BAD_ARGUMENT;
     if (status)
         return status;
-    int is_done = 0;
-    int32_t rank = -1;
-    status = group->ops.test(group->context, request.slot, &is_done, &rank);
-    if (status)
-        return failed(group, status, rank, fault);
-    *done = is_done != 0;
-    if (is_done)
+    *done = arrived;
+    if (arrived)
         finish(group, request.slot);
     return TERSE_OK;
 }
@@ -219,7 +233,8 @@ terse_status terse_group_wait(terse_group *group, terse_request request, terse_f
     if (status)
         return status;
     int32_t rank = -1;
-    status = group->ops.wait(group->context, request.slot, group->timeout, &rank);
+    if (!group->slots[request.slot].arrived)
+        status = group->ops.wait(group->context, request.slot, group->timeout, &rank);
     if (status)
         return failed(group, status, rank, fault);
     finish(group, request.slot);

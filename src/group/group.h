@@ -9,6 +9,7 @@ struct request_slot {
     uint64_t received; /* bytes received by this request, counted when it is done */
     uint32_t generation;
     int in_flight;
+    int arrived; /* in flight, and the engine has said that it is done */
 };
 
 struct terse_group {
@@ -44,6 +45,13 @@ TERSE_CHECK terse_status tsi_allreduce_post(terse_group *group, float *floats, s
 /* TERSE_OK, or why nothing can be done with this group, or with this request (may be NULL). */
 TERSE_CHECK terse_status tsi_group_usable(const terse_group *group, const terse_request *request,
                                           terse_fault *fault);
+
+/* Would a wait for this request return at once? It is still to be waited for. */
+TERSE_CHECK terse_status tsi_group_arrived(terse_group *group, terse_request request, int *arrived,
+                                           terse_fault *fault);
+/* The same for what advance or wait of an all-reduce would wait for next. */
+TERSE_CHECK terse_status tsi_allreduce_arrived(terse_group *group, const terse_allreduce *all,
+                                               int *arrived, terse_fault *fault);
 
 /* Posts the all-to-all whose arrays have been filled in: the lengths of all messages, the addresses
  * of those that are not empty. The message of this rank to itself is copied at once; the engine

@@ -4,18 +4,24 @@
 #include "base/fault.h"
 #include "method/method.h"
 
+/* Is a step under way whose buckets are being posted? */
+static int is_posting(const terse_method *method)
+{
+    const enum tsi_step_state state = method->step.state;
+    return method->step.posting && (state == TSI_STEP_OPENING || state == TSI_STEP_SENDING);
+}
+
 static terse_status check_bucket(const terse_method *method, uint32_t first, uint32_t count,
                                  terse_fault *fault)
 {
     const uint32_t tensors = terse_layout_tensors(method->layout);
     const struct tsi_step *const step = &method->step;
-    if (step->state != TSI_STEP_NONE && step->state != TSI_STEP_GATHERING &&
-        !(step->state == TSI_STEP_SENDING && step->posting))
+    if (step->state != TSI_STEP_NONE && step->state != TSI_STEP_GATHERING && !is_posting(method))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "another step is under way");
     if (count == 0 || first > tensors || count > tensors - first)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "tensors %u to %u of %u", first,
                         first + count, tensors);
-    for (uint32_t i = 0; i < step->posted_count && step->state == TSI_STEP_SENDING; i++) {
+    for (uint32_t i = 0; i < step->posted_count && is_posting(method); i++) {
         const struct tsi_bucket *const other = step->posted[i];
         if (first < other->first_tensor + other->tensor_count &&
             other->first_tensor < first + count)
@@ -57,15 +63,21 @@ static terse_status finish_gathered(terse_method *method, terse_method_report *r
 
 /* ---- the calls ---- */
 
+static terse_status check_posting(const terse_method *method, const float *gradient,
+                                  terse_fault *fault)
+{
+    const terse_status status = tsi_check_one(method, gradient, fault);
+    if (status == TERSE_OK && (tsi_value(method, TSI_CLIP) != 0 || method->stages.local))
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
+                        "clipping and local steps need all of the gradient: no buckets");
+    return status;
+}
+
 terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
                                uint32_t count, terse_fault *fault)
 {
     struct tsi_bucket *bucket = NULL;
-    int done = 0;
-    terse_status status = tsi_check_one(method, gradient, fault);
-    if (status == TERSE_OK && (tsi_value(method, TSI_CLIP) != 0 || method->stages.local))
-        status = tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
-                          "clipping and local steps need all of the gradient: no buckets");
+    terse_status status = check_posting(method, gradient, fault);
     if (status == TERSE_OK)
         status = check_bucket(method, first, count, fault);
     if (status != TERSE_OK)
@@ -74,19 +86,24 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
         gather(method, gradient, first, count);
         return TERSE_OK;
     }
-    if (method->step.state == TSI_STEP_NONE) { /* the first bucket opens the step */
+    if (method->step.state == TSI_STEP_NONE) /* the first bucket opens the step */
         status = tsi_step_begin(method, gradient, NULL, 1, fault);
-        if (status == TERSE_OK)
-            status = tsi_step_progress(method, &done, NULL, fault);
-    }
     if (status == TERSE_OK)
         status = tsi_bucket_of(method->step.in, first, count, &bucket, fault);
     if (status != TERSE_OK)
         return status;
-    method->step.gradient = tsi_clip_gradient(method, gradient, first, count);
-    if (tsi_encodes_gradient(method))
-        method->step.in->source = method->step.gradient;
-    return tsi_step_send(method, bucket, fault);
+    tsi_step_add(method, bucket, tsi_clip_gradient(method, gradient, first, count));
+    return tsi_step_advance(method, fault);
+}
+
+terse_status terse_method_progress(terse_method *method, terse_fault *fault)
+{
+    terse_status status = check_posting(method, method ? method->buffers.weights : NULL, fault);
+    if (status != TERSE_OK || (method->stages.model && method->failed == TERSE_OK))
+        return status;
+    if (method->step.state == TSI_STEP_NONE)
+        status = tsi_step_begin(method, NULL, NULL, 1, fault);
+    return status == TERSE_OK ? tsi_step_advance(method, fault) : status;
 }
 
 terse_status terse_method_finish(terse_method *method, const float *gradient,
@@ -99,7 +116,7 @@ terse_status terse_method_finish(terse_method *method, const float *gradient,
     const struct tsi_step *const step = &method->step;
     if (step->state == TSI_STEP_GATHERING)
         return finish_gathered(method, report, fault);
-    const int posting = step->state == TSI_STEP_SENDING && step->posting;
+    const int posting = is_posting(method);
     for (uint32_t i = 0; i < step->posted_count && posting; i++)
         posted += step->posted[i]->tensor_count;
     if (method->failed == TERSE_OK && (!posting || posted != terse_layout_tensors(method->layout)))

@@ -221,7 +221,9 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
                         "scope=model: %llu parameters, at most %u can be one piece: use "
                         "scope=tensor",
                         (unsigned long long)terse_layout_count(layout), TERSE_MAX_TENSOR_COUNT);
-    if (!method->step.posted || tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
+    method->step.flat = calloc((size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.flat);
+    if (!method->step.posted || !method->step.flat ||
+        tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
         return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
@@ -310,6 +312,7 @@ void terse_method_destroy(terse_method *method)
     tsi_sparse_clear_destroy(&method->clear);
     free(b->gathered);
     free(method->step.posted);
+    free(method->step.flat);
     free(method->bits);
     terse_layout_destroy(method->layout);
     free(method);

@@ -136,6 +136,13 @@ enum tsi_step_state {
     TSI_STEP_CLOSING,   /* the closing record is under way */
 };
 
+/* Turn t sends bucket t and takes those before it one phase further, see step.c. */
+struct tsi_turns {
+    uint32_t begun;
+    uint32_t left;  /* buckets below this one have not made their phase of the last turn */
+    uint32_t first; /* buckets before this one have their aggregate */
+};
+
 /* The step under way. */
 struct tsi_step {
     enum tsi_step_state state;
@@ -154,8 +161,9 @@ struct tsi_step {
     int measuring;
     double source_square;       /* |what is encoded|^2, where that is measured */
     struct tsi_bucket **posted; /* in order; at most one per tensor */
+    const float **flat;         /* the buffer that each is a part of; NULL: it came by tensor */
     uint32_t posted_count;
-    uint32_t window;     /* the first of the buckets that make phases now */
+    struct tsi_turns turns;
     terse_status status; /* what went wrong outside of all buckets */
     terse_fault fault;
     uint64_t sent_before; /* the group's traffic when the step opened */
@@ -271,16 +279,23 @@ int tsi_buffers_complete(terse_method *method);
 TERSE_CHECK terse_status tsi_step_begin(terse_method *method, const float *gradient,
                                         const float *const *tensors, int posting,
                                         terse_fault *fault);
-/* Produces and sends a bucket of a step that is open. */
-TERSE_CHECK terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket,
-                                       terse_fault *fault);
-/* The next thing that waits: opening, one phase of every bucket, closing. *done: committed or
- * skipped, as the report says. */
+/* Adds a bucket, which is sent when it is its turn; `gradient` is the flat buffer that it is a part
+ * of, or NULL. */
+void tsi_step_add(terse_method *method, struct tsi_bucket *bucket, const float *gradient);
+/* What can be done without waiting, in a step whose last bucket may not have been posted yet. */
+TERSE_CHECK terse_status tsi_step_advance(terse_method *method, terse_fault *fault);
+/* The next thing that waits, once all buckets were posted: opening, a turn, closing. *done:
+ * committed or skipped, as the report says. */
 TERSE_CHECK terse_status tsi_step_progress(terse_method *method, int *done,
                                            terse_method_report *report, terse_fault *fault);
 /* Is this a method that takes its steps alone, and a gradient? */
 TERSE_CHECK terse_status tsi_check_one(const terse_method *method, const void *gradient,
                                        terse_fault *fault);
+
+/* ---- send.c ---- */
+
+/* Produces a bucket's part of the gradient and makes the first phase of its combine. */
+TERSE_CHECK terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket);
 
 /* ---- record.c ---- */
 

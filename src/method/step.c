@@ -4,14 +4,16 @@
  *             opening record is posted
  *   send      slice by slice, while it is in the cache: finite check, direction, residual, prescan;
  *             then phase 0 of the combine encodes and posts
- *   progress  every bucket one phase further, until all have their aggregate
+ *   progress  turn by turn: the next bucket is sent, and each before it makes one phase, until all
+ *             have their aggregate
  *   close     the closing record: how it went here, and how it went elsewhere
  *   commit    posterior, update, new state in place of the old, next point
  *
  * record.c has the opening and closing records, commit.c the commit. A whole gradient is one
- * bucket; posted buckets (buckets.c) call `send` several times. Each call of progress begins with a
- * wait and ends with a post, so one thread can take all workers of a process through a step side by
- * side.
+ * bucket; buckets.c has the calls of several. Turns are a fixed order of all messages, so ranks
+ * agree on it whatever arrives when, and no more buckets are under way than a combine has phases.
+ * Each call of progress begins with a wait and ends with a post, so one thread can take all workers
+ * of a process through a step side by side; advance does the same, but returns where it would wait.
  *
  * Nothing is taken back: new residuals and moments are written beside the old ones and swapped in
  * by the commit. Methods that keep both write them in place as long as rates.c rules out that the
@@ -22,9 +24,8 @@
 
 #include "base/fault.h"
 #include "base/parallel.h"
+#include "group/group.h"
 #include "method/method.h"
-
-#define MAX_UNDER_WAY 6u /* buckets: an all-reduce takes up to 32 requests for each */
 
 /* Nothing more can be done with this method. What was written beside its state is dropped; what was
  * written over it belongs to no step, and nobody gets to see it. */
@@ -73,6 +74,34 @@ static terse_status refuse(terse_method *method, terse_fault *fault)
     return TERSE_PEER_LOST;
 }
 
+/* Where this step reads and writes its state: over it, or beside it. What is encoded lies in the
+ * residual, in `change`, in the momentum, or is the gradient itself. */
+static terse_status choose_buffers(terse_method *method, terse_fault *fault)
+{
+    const struct tsi_buffers *const buffers = &method->buffers;
+    struct tsi_collective *const in = method->step.in;
+    struct tsi_direct *const direct = &method->step.direct;
+    const int in_place = method->step.in_place;
+    if (!in_place && buffers->residual.now && !buffers->residual.next &&
+        !tsi_buffers_complete(method))
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    const struct tsi_pair *const pair =
+        buffers->residual.now ? &buffers->residual : &buffers->change;
+    direct->at = buffers->point ? buffers->point : buffers->weights;
+    direct->m = buffers->m.now;
+    direct->m_out = in_place ? buffers->m.now : buffers->m.next;
+    direct->v = buffers->v.now;
+    direct->v_out = in_place ? buffers->v.now : buffers->v.next;
+    direct->in = pair->now;
+    direct->out = in_place && pair->now ? pair->now : pair->next;
+    in->take = buffers->residual.now ? direct->out : NULL;
+    const float *const made = direct->out ? direct->out : direct->m_out;
+    in->source = tsi_encodes_gradient(method) ? method->step.gradient : made;
+    in->owner.now = buffers->owner.now;
+    in->owner.next = buffers->owner.next;
+    return TERSE_OK;
+}
+
 terse_status tsi_step_begin(terse_method *method, const float *gradient,
                             const float *const *tensors, int posting, terse_fault *fault)
 {
@@ -103,6 +132,7 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
         .moves_point = detached && (in->about.traits & block) == block,
         .measuring = measure > 0 && done % measure == 0,
         .posted = step->posted,
+        .flat = step->flat,
     };
     if (!posting && !tensors)
         step->gradient =
@@ -121,167 +151,90 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
     tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
     terse_group_traffic(method->group, &step->sent_before, &step->received_before);
     terse_fault why = {.rank = -1};
-    const terse_status status = tsi_opening_post(method, finite, bound, &why);
+    terse_status status = tsi_opening_post(method, finite, bound, &why);
     tsi_clock(in, TERSE_STAGE_GROUP, &from);
+    if (status == TERSE_OK && posting) /* never in place, whatever the others say */
+        status = choose_buffers(method, &why);
     if (status != TERSE_OK)
         return fail(method, status, &why, fault);
     step->state = TSI_STEP_OPENING;
     return TERSE_OK;
 }
 
-/* Where this step reads and writes its state: over it, or beside it. What is encoded lies in the
- * residual, in `change`, in the momentum, or is the gradient itself. */
-static void choose_buffers(terse_method *method)
-{
-    const struct tsi_buffers *const buffers = &method->buffers;
-    struct tsi_collective *const in = method->step.in;
-    struct tsi_direct *const direct = &method->step.direct;
-    const int in_place = method->step.in_place;
-    const struct tsi_pair *const pair =
-        buffers->residual.now ? &buffers->residual : &buffers->change;
-    direct->at = buffers->point ? buffers->point : buffers->weights;
-    direct->m = buffers->m.now;
-    direct->m_out = in_place ? buffers->m.now : buffers->m.next;
-    direct->v = buffers->v.now;
-    direct->v_out = in_place ? buffers->v.now : buffers->v.next;
-    direct->in = pair->now;
-    direct->out = in_place && pair->now ? pair->now : pair->next;
-    in->take = buffers->residual.now ? direct->out : NULL;
-    const float *const made = direct->out ? direct->out : direct->m_out;
-    in->source = tsi_encodes_gradient(method) ? method->step.gradient : made;
-    in->owner.now = buffers->owner.now;
-    in->owner.next = buffers->owner.next;
-}
+/* ---- progress ---- */
 
-/* ---- send ---- */
-
-/* The gradient of element `first` in one that came by tensor, and up to where those of the next
- * elements follow it. */
-static const float *gradient_at(const terse_method *method, size_t first, size_t *count)
+void tsi_step_add(terse_method *method, struct tsi_bucket *bucket, const float *gradient)
 {
-    uint32_t low = 0;
-    uint32_t high = terse_layout_tensors(method->layout);
-    while (high - low > 1) { /* the last tensor that begins at or before the element */
-        const uint32_t middle = low + (high - low) / 2;
-        if (tsi_layout_piece(method->layout, middle).offset <= first)
-            low = middle;
-        else
-            high = middle;
-    }
-    const struct tsi_piece tensor = tsi_layout_piece(method->layout, low);
-    const size_t left = tensor.offset + tensor.count - first;
-    *count = *count < left ? *count : left;
-    return method->step.tensors[low] + (first - tensor.offset);
-}
-
-/* RegTop-k: elements that the others cancelled last time count less. They are scored slice by
- * slice, while the residual that they lie in is still in the cache. */
-static void score(terse_method *method, struct tsi_bucket *bucket, size_t first, size_t count)
-{
-    struct tsi_posterior *const posterior = &method->posterior;
-    struct tsi_scores *const scores = &bucket->codec->scores;
-    if (first == bucket->first) {
-        const size_t from = tsi_posterior_before(posterior, first);
-        *scores = (struct tsi_scores){posterior->index + from, posterior->score + from, 0};
-    }
-    const size_t from = (size_t)(scores->index - posterior->index) + scores->count;
-    const size_t to = tsi_posterior_before(posterior, first + count);
-    tsi_posterior_score(posterior, (enum tsi_posterior_form)tsi_value(method, TSI_FORM),
-                        (float)tsi_value(method, TSI_MU), method->step.in->source, from, to);
-    scores->count += to - from;
-}
-
-/* Elements of a bucket, slice by slice, so that all that is done to a slice meets in the cache:
- * finite check, direction, residual, point, scores, prescan. */
-static void produce(terse_method *method, struct tsi_bucket *bucket, const struct tsi_run *run)
-{
-    struct tsi_step *const step = &method->step;
-    struct tsi_collective *const in = step->in;
-    const struct tsi_direct *const direct = &step->direct;
-    const int checks = !step->checked && !method->options.skip_finite_check;
-    const int adds = method->stages.direction == TSI_DIRECTION_GRADIENT && direct->in &&
-                     direct->rate == 1 && direct->scale == 1 && direct->decay == 0;
-    const size_t slice = TSI_CHUNK * method->options.threads;
-    const size_t end = (size_t)(run->first + run->count);
-    uint64_t from = tsi_now();
-    for (size_t at = (size_t)run->first; at < end;) {
-        size_t count = end - at < slice ? end - at : slice;
-        const float *const gradient =
-            step->tensors ? gradient_at(method, at, &count) : step->gradient + at;
-        uint32_t most = 0;
-        if (adds) /* and finds the largest magnitude on the way */
-            most = in->kernel->sum_f32(direct->in + at, gradient, count, direct->out + at);
-        else if (checks)
-            most = in->kernel->magnitude_max_f32(gradient, count);
-        if (checks && most >= step->limit) {
-            terse_fault fault;
-            (void)tsi_bucket_fail(bucket,
-                                  tsi_fail(&fault, TERSE_NOT_FINITE, 0,
-                                           "the gradient%s is not finite",
-                                           most < TSK_INFINITY_BITS ? ", squared," : ""),
-                                  (int32_t)in->rank, &fault);
-            break;
-        }
-        if (!adds && (direct->out || direct->m)) /* else the gradient itself is encoded */
-            tsi_direct(method->stages.direction, direct, gradient, at, count);
-        if (in->workers == 1 && !step->in_place)
-            tsi_bucket_note_largest(bucket, in->source == step->gradient || adds ? most : 0, at,
-                                    count);
-        if (step->moves_point)
-            tsi_move_point(method, in->source, at, count);
-        if (step->scores)
-            score(method, bucket, at, count);
-        if (step->measuring)
-            step->source_square += in->kernel->square_sum_f32(in->source + at, count);
-        tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
-        if (bucket->codec->prescan_state)
-            tsi_codec_prescan(bucket->codec, &in->key, in->source, at, count);
-        tsi_clock(in, TERSE_STAGE_ENCODE, &from);
-        at += count;
-    }
-    tsi_clock(in, TERSE_STAGE_DIRECTION, &from);
-}
-
-/* What other ranks wait for is encoded and posted first; the rest is produced while that travels.
- * A group has requests for a few buckets under way; beyond, the oldest makes all its phases first.
- * How many that is depends on counts that are the same everywhere. */
-terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket, terse_fault *fault)
-{
-    struct tsi_step *const step = &method->step;
-    const struct tsi_combine_ops *const combine = step->in->combine;
-    terse_status status = TERSE_OK;
-    if (step->posted_count >= MAX_UNDER_WAY) {
-        struct tsi_bucket *const oldest = step->posted[step->posted_count - MAX_UNDER_WAY];
-        while (status == TERSE_OK && combine->phase[oldest->phase])
-            status = combine->phase[oldest->phase++](oldest);
-        if (status != TERSE_OK)
-            return fail(method, status, &oldest->fault, fault);
-    }
     bucket->pass = bucket->phase = 0;
-    bucket->payload = NULL;
-    bucket->payload_len = 0;
-    bucket->agreed = 0;
-    bucket->aggregate.count = 0;
-    bucket->aggregate.partial = 0;
-    bucket->aggregate.largest = 0;
-    bucket->status = step->status;
-    bucket->fault = step->fault;
     if (bucket->codec->states_len > 0)
         tsi_codec_save(bucket->codec);
-    step->posted[step->posted_count++] = bucket;
-    if (combine->plan)
-        combine->plan(bucket);
-    for (uint32_t i = 0; i < bucket->early && bucket->status == TERSE_OK; i++)
-        produce(method, bucket, &bucket->run[i]);
-    status = combine->phase[bucket->phase++](bucket);
-    for (uint32_t i = bucket->early; i < bucket->run_count && bucket->status == TERSE_OK; i++)
-        produce(method, bucket, &bucket->run[i]);
-    if (combine->rest && status == TERSE_OK)
-        combine->rest(bucket);
-    return status == TERSE_OK ? TERSE_OK : fail(method, status, &bucket->fault, fault);
+    method->step.flat[method->step.posted_count] = gradient;
+    method->step.posted[method->step.posted_count++] = bucket;
 }
 
-/* ---- progress ---- */
+/* The bucket's next phase. The first of all also produces what it encodes. */
+static terse_status make_phase(terse_method *method, uint32_t number)
+{
+    struct tsi_collective *const in = method->step.in;
+    struct tsi_bucket *const bucket = method->step.posted[number];
+    method->step.gradient = method->step.flat[number];
+    if (tsi_encodes_gradient(method))
+        in->source = method->step.gradient;
+    const terse_status status = bucket->phase == 0 && bucket->pass == 0
+                                    ? tsi_step_send(method, bucket)
+                                    : in->combine->phase[bucket->phase++](bucket);
+    if (!in->combine->phase[bucket->phase] && bucket->pass + 1 < in->about.passes) {
+        bucket->pass++;
+        bucket->phase = 0;
+    }
+    return status;
+}
+
+/* Has all arrived that the bucket's next phase waits for? */
+static terse_status has_arrived(struct tsi_bucket *bucket, int *arrived, terse_fault *fault)
+{
+    const struct tsi_combine_ops *const combine = bucket->in->combine;
+    *arrived = 1;
+    if (bucket->phase == 0)
+        return TERSE_OK;
+    return combine->arrived ? combine->arrived(bucket, arrived, fault)
+                            : tsi_group_arrived(bucket->in->group, bucket->request, arrived, fault);
+}
+
+/* The rest of a turn, or the next one: every bucket that has been sent makes one phase, and so does
+ * one more. The youngest comes first: it has nothing to wait for. *complete: not where `waits` is 0
+ * and something has not arrived yet. */
+static terse_status make_turn(terse_method *method, int waits, int *complete, terse_fault *fault)
+{
+    struct tsi_step *const step = &method->step;
+    struct tsi_turns *const turns = &step->turns;
+    const struct tsi_combine_ops *const combine = step->in->combine;
+    *complete = 1;
+    if (turns->left <= turns->first) {
+        turns->begun++;
+        turns->left = turns->begun < step->posted_count ? turns->begun : step->posted_count;
+    }
+    for (; turns->left > turns->first; turns->left--) {
+        struct tsi_bucket *const bucket = step->posted[turns->left - 1];
+        terse_fault why = {.rank = -1};
+        terse_status status = TERSE_OK;
+        if (!combine->phase[bucket->phase])
+            continue;
+        if (!waits)
+            status = has_arrived(bucket, complete, &why);
+        if (status == TERSE_OK && !*complete)
+            return TERSE_OK;
+        if (status == TERSE_OK) {
+            status = make_phase(method, turns->left - 1);
+            why = bucket->fault;
+        }
+        if (status != TERSE_OK)
+            return fail(method, status, &why, fault);
+    }
+    while (turns->first < step->posted_count && !combine->phase[step->posted[turns->first]->phase])
+        turns->first++;
+    return TERSE_OK;
+}
 
 /* The opening records are there: everybody sends, or somebody's gradient is not finite and nothing
  * has happened. */
@@ -303,51 +256,26 @@ static terse_status opened(terse_method *method, int *done, terse_method_report 
         *done = 1;
         return TERSE_OK;
     }
-    step->in_place = bound < INFINITY && tsi_bound_is_safe(method, bound) &&
+    step->in_place = !step->posting && bound < INFINITY && tsi_bound_is_safe(method, bound) &&
                      tsi_weights_stay_finite(method, bound * method->workers);
-    if (!step->in_place && method->buffers.residual.now && !method->buffers.residual.next &&
-        !tsi_buffers_complete(method))
-        status = tsi_fail(&why, TERSE_NO_MEMORY, 0, "out of memory");
+    if (!step->posting)
+        status = choose_buffers(method, &why);
     if (status == TERSE_OK && !step->posting)
         status = tsi_bucket_of(step->in, 0, terse_layout_tensors(method->layout), &bucket, &why);
     if (status != TERSE_OK)
         return fail(method, status, &why, fault);
-    choose_buffers(method);
     step->state = TSI_STEP_SENDING;
-    return step->posting ? TERSE_OK : tsi_step_send(method, bucket, fault);
+    if (step->posting)
+        return TERSE_OK;
+    tsi_step_add(method, bucket, step->gradient);
+    return make_turn(method, 1, &(int){0}, fault);
 }
 
-/* One phase of every bucket of the window; then the next window, the next pass, and where none is
- * left, the closing record. */
-static terse_status make_phases(terse_method *method, terse_fault *fault)
+/* All buckets have their aggregate. */
+static terse_status close_step(terse_method *method, terse_fault *fault)
 {
     struct tsi_step *const step = &method->step;
-    const struct tsi_combine_ops *const combine = step->in->combine;
-    const uint32_t left = step->posted_count - step->window;
-    const uint32_t end = step->window + (left < MAX_UNDER_WAY ? left : MAX_UNDER_WAY);
     terse_fault why = {.rank = -1};
-    int more = 0;
-    for (uint32_t i = step->window; i < end; i++) {
-        struct tsi_bucket *const bucket = step->posted[i];
-        if (!combine->phase[bucket->phase])
-            continue;
-        const terse_status status = combine->phase[bucket->phase++](bucket);
-        if (status != TERSE_OK)
-            return fail(method, status, &bucket->fault, fault);
-        more |= combine->phase[bucket->phase] != NULL;
-    }
-    if (more)
-        return TERSE_OK;
-    step->window = end < step->posted_count ? end : 0;
-    if (step->window > 0)
-        return TERSE_OK;
-    if (step->posted[0]->pass + 1 < step->in->about.passes) {
-        for (uint32_t i = 0; i < step->posted_count; i++) {
-            step->posted[i]->pass++;
-            step->posted[i]->phase = 0;
-        }
-        return TERSE_OK;
-    }
     uint64_t from = tsi_now();
     const terse_status status = tsi_closing_post(method, &why);
     tsi_clock(step->in, TERSE_STAGE_GROUP, &from);
@@ -386,12 +314,36 @@ terse_status tsi_step_progress(terse_method *method, int *done, terse_method_rep
     *done = method->step.state == TSI_STEP_NONE || method->step.state == TSI_STEP_CLOSING;
     switch (method->step.state) {
     case TSI_STEP_OPENING: return opened(method, done, report, fault);
-    case TSI_STEP_SENDING: return make_phases(method, fault);
+    case TSI_STEP_SENDING: {
+        const terse_status status = make_turn(method, 1, &(int){0}, fault);
+        const int all = method->step.turns.first == method->step.posted_count;
+        return status == TERSE_OK && all ? close_step(method, fault) : status;
+    }
     case TSI_STEP_CLOSING: return closed(method, report, fault);
     case TSI_STEP_GATHERING:
     case TSI_STEP_NONE: break;
     }
     return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "no step is under way");
+}
+
+terse_status tsi_step_advance(terse_method *method, terse_fault *fault)
+{
+    struct tsi_step *const step = &method->step;
+    terse_fault why = {.rank = -1};
+    terse_status status = TERSE_OK;
+    int arrived = 1;
+    int done = 0;
+    if (step->state == TSI_STEP_OPENING) {
+        status = tsi_group_arrived(method->group, method->agreement.request, &arrived, &why);
+        if (status != TERSE_OK)
+            return fail(method, status, &why, fault);
+        if (arrived)
+            status = opened(method, &done, NULL, fault);
+    }
+    while (status == TERSE_OK && arrived && step->state == TSI_STEP_SENDING &&
+           (step->turns.left > step->turns.first || step->turns.begun < step->posted_count))
+        status = make_turn(method, 0, &arrived, fault);
+    return status;
 }
 
 /* ---- a step between exchanges ---- */
@@ -405,7 +357,7 @@ static void step_local(terse_method *method, const float *gradient, terse_method
     step->tensors = NULL;
     step->in_place = 1;
     tsi_choose_rates(method);
-    choose_buffers(method);
+    (void)!choose_buffers(method, NULL); /* in place: it cannot fail */
     step->direct.local = method->buffers.point;
     const int finite = method->options.skip_finite_check || largest_gradient(method) < step->limit;
     if (finite)

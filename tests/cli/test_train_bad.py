@@ -23,7 +23,8 @@ class Words(TrainCase):
                               (("--method", "topk:kep=1"), "keep"),
                               (("--method", "topk:keep=2"), "keep"),
                               (("--shard", "classes"), "there are iid, class"),
-                              (("--worker-weights", "half"), "is equal or shard, not 'half'")):
+                              (("--worker-weights", "half"), "is equal or shard, not 'half'"),
+                              (("--overlap", "yes"), "--overlap is on or off, not 'yes'")):
             with self.subTest(words=words):
                 text = self.error("train", "--model", "logistic", "--data", "digits", "--steps",
                                   "1", "--out", self.path("run"), *words, expect=USAGE)

@@ -49,6 +49,14 @@ class OpenMpi(TrainCase):
         there = self.ranks(2, *words, "--codec-threads", "2", env={"OMP_NUM_THREADS": "3"})
         self.assertEqual(there["weights_hash"], here)
 
+    def test_overlap_never_matters(self):
+        for method in ("dense", "qadam", "signum"):
+            with self.subTest(method=method):
+                words = ("--model", "mlp", "--method", method, "--steps", "2", "--batch", "4")
+                here = self.train(*words, "--workers", "2", "--overlap", "off")
+                there = self.ranks(2, *words)
+                self.assertEqual(there["weights_hash"], here["weights_hash"])
+
     def test_ranks_and_threads_resume_each_other(self):
         words = ("--method", "regtopk:keep=0.05", "--steps", "11", "--checkpoint-every", "6")
         whole = self.ranks(3, *words, "--out", self.path("run"))["weights_hash"]

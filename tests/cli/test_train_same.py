@@ -23,6 +23,19 @@ class Same(TrainCase):
                 with self.subTest(method=method, more=more, env=env):
                     self.assertEqual(self.train(*words, *more, env=env)["weights_hash"], plain)
 
+    def test_overlap_never_matters(self):
+        """Nor does it to a checkpoint: a run with overlap is resumed without it."""
+        for method in ("dense", "def:ratio=4", "regtopk:keep=0.05"):
+            words = ("--model", "mlp", "--method", method, "--workers", "2", "--batch", "4")
+            with self.subTest(method=method):
+                whole = self.train(*words, "--steps", "2", "--accumulate", "2", "--overlap", "off")
+                done = self.train(*words, "--steps", "2", "--accumulate", "2")
+                self.assertEqual(done["weights_hash"], whole["weights_hash"])
+        self.train(*words, "--steps", "1", "--out", self.path("run"))
+        more = ("--resume", self.path("run"), "--steps", "2")
+        done = self.train(*words, *more, "--overlap", "off", "--out", self.path("without"))
+        self.assertEqual(self.train(*words, *more)["weights_hash"], done["weights_hash"])
+
     def test_settings_do_matter(self):
         seen = set()
         words = ("--workers", "2", "--steps", "3")

@@ -8,9 +8,12 @@
 
 #define WORKERS 3u
 #define STEPS 4u
+#define ROOM 4000u /* floats, enough for the layout of the subjects */
 
-/* The order in which tensors are posted, and how many at once; SCATTERED: one buffer per tensor. */
-enum order { WHOLE, SCATTERED, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, ORDERS };
+/* The order in which tensors are posted, and how many at once; SCATTERED: one buffer per tensor;
+ * WITH_PROGRESS: backward, from buffers that each hold one bucket, with calls of progress whose
+ * number differs from rank to rank. */
+enum order { WHOLE, SCATTERED, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, WITH_PROGRESS, ORDERS };
 
 struct scene {
     const char *spec;
@@ -42,7 +45,7 @@ static uint64_t hash_of(terse_method *method, const float *weights, size_t count
     return hash;
 }
 
-/* Every tensor's gradient in a buffer of exactly its size. */
+/* Each tensor's gradient in a buffer of exactly its size. */
 static terse_status step_scattered(terse_method *method, const float *gradient, uint32_t tensors,
                                    terse_method_report *report, terse_fault *fault)
 {
@@ -63,6 +66,33 @@ static terse_status step_scattered(terse_method *method, const float *gradient, 
     return status;
 }
 
+static terse_status step_with_progress(terse_method *method, const float *gradient,
+                                       uint32_t tensors, terse_method_report *report,
+                                       terse_fault *fault)
+{
+    static _Atomic uint32_t calls; /* differs from rank to rank and from run to run */
+    terse_layout *const layout = subject_layout();
+    const size_t count = (size_t)terse_layout_count(layout);
+    float *apart[64] = {0};
+    terse_status status = calls++ % 2 ? TERSE_OK : terse_method_progress(method, fault);
+    for (uint32_t t = tensors; t-- > 0 && status == TERSE_OK;) {
+        terse_tensor tensor;
+        apart[t] = test_floats(count);
+        assert_int_equal(terse_layout_tensor(layout, t, &tensor), TERSE_OK);
+        memcpy(apart[t] + tensor.offset, gradient + tensor.offset,
+               (size_t)tensor.count * sizeof(float));
+        status = terse_method_post(method, apart[t], t, 1, fault);
+        for (uint32_t i = calls++ % 4; i > 0 && status == TERSE_OK; i--)
+            status = terse_method_progress(method, fault);
+    }
+    if (status == TERSE_OK)
+        status = terse_method_finish(method, gradient, report, fault);
+    for (uint32_t t = 0; t < tensors; t++)
+        free(apart[t]);
+    terse_layout_destroy(layout);
+    return status;
+}
+
 static terse_status step(enum order order, terse_method *method, const float *gradient,
                          uint32_t tensors, terse_method_report *report, terse_fault *fault)
 {
@@ -72,6 +102,7 @@ static terse_status step(enum order order, terse_method *method, const float *gr
     case WHOLE:
     case ORDERS: return terse_method_step(method, gradient, report, fault);
     case SCATTERED: return step_scattered(method, gradient, tensors, report, fault);
+    case WITH_PROGRESS: return step_with_progress(method, gradient, tensors, report, fault);
     case FORWARD:
         for (uint32_t t = 0; t < tensors && status == TERSE_OK; t++)
             status = terse_method_post(method, gradient, t, 1, fault);
@@ -194,8 +225,10 @@ static void a_late_skip_leaves_no_trace(void **unused)
         if (!takes_buckets(spec))
             continue;
         workers_run(WORKERS, train, &clean);
-        for (int order = SCATTERED; order <= BACKWARD; order++) {
+        for (int order = SCATTERED; order < ORDERS; order++) {
             struct scene parts = {.spec = spec, .order = (enum order)order, .poisoned = 1};
+            if (order == PAIRS || order == MIDDLE_FIRST)
+                continue;
             workers_run(WORKERS, train, &parts);
             if (!keeps_factors(spec) && memcmp(clean.hash, parts.hash, sizeof clean.hash) != 0)
                 fail_msg("%s: other bits after a late skip, order %d", spec, order);
@@ -216,6 +249,8 @@ static void buckets_are_refused_where_the_whole_is_needed(void **unused)
         assert_non_null(strstr(fault.text, "all of the gradient"));
         assert_int_equal(terse_method_finish(crew.method[0], crew.gradient[0], NULL, &fault),
                          TERSE_BAD_ARGUMENT);
+        assert_int_equal(terse_method_progress(crew.method[0], &fault), TERSE_BAD_ARGUMENT);
+        assert_non_null(strstr(fault.text, "all of the gradient"));
         crew_step(&crew); /* and it still works */
         crew_free(&crew);
     }
@@ -329,23 +364,72 @@ static const char *leave(terse_group *handle, void *context)
                                      : complain(handle, "a step after the failure", status, &fault);
 }
 
+static void run_leaving(const char *spec, worker_fn *run)
+{
+    struct leaving leaving = {.spec = spec};
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        leaving.weights[r] = test_floats(ROOM);
+        leaving.gradient[r] = test_floats(ROOM);
+    }
+    workers_run(WORKERS, run, &leaving);
+    for (uint32_t r = 0; r < WORKERS; r++) {
+        terse_method_destroy(leaving.method[r]);
+        free(leaving.weights[r]);
+        free(leaving.gradient[r]);
+    }
+}
+
 static void who_leaves_is_missed(void **unused)
 {
     static const char *const specs[] = {"def", "qadam", "signum", "topk", "powersgd"};
     (void)unused;
-    for (int s = 0; s < 5; s++) {
-        struct leaving leaving = {.spec = specs[s]};
-        for (uint32_t r = 0; r < WORKERS; r++) {
-            leaving.weights[r] = test_floats(120);
-            leaving.gradient[r] = test_floats(120);
-        }
-        workers_run(WORKERS, leave, &leaving);
-        for (uint32_t r = 0; r < WORKERS; r++) {
-            terse_method_destroy(leaving.method[r]);
-            free(leaving.weights[r]);
-            free(leaving.gradient[r]);
-        }
-    }
+    for (int s = 0; s < 5; s++)
+        run_leaving(specs[s], leave);
+}
+
+/* The last rank leaves in the middle of its backward pass: half of its buckets are posted. */
+static const char *leave_in_backward(terse_group *handle, void *context)
+{
+    struct leaving *const leaving = context;
+    const uint32_t rank = terse_group_rank(handle);
+    terse_layout *const layout = subject_layout();
+    const uint32_t tensors = terse_layout_tensors(layout);
+    const size_t count = (size_t)terse_layout_count(layout);
+    float *const weights = leaving->weights[rank];
+    float *const gradient = leaving->gradient[rank];
+    terse_method **const method = &leaving->method[rank];
+    terse_fault fault = {0};
+    terse_status status = terse_group_set_timeout(handle, 1);
+    if (status == TERSE_OK)
+        status = terse_method_create(leaving->spec, handle, layout, weights, NULL, method, &fault);
+    terse_layout_destroy(layout);
+    if (status == TERSE_OK)
+        status = step(BACKWARD, *method, gradient, tensors, NULL, &fault);
+    if (status != TERSE_OK)
+        return complain(handle, leaving->spec, status, &fault);
+    const uint64_t before = mix(0, weights, count * sizeof(float));
+    gradient_of(rank, 1, gradient, count);
+    const uint32_t posted = rank == WORKERS - 1 ? tensors / 2 : tensors;
+    for (uint32_t i = 0; i < posted && status == TERSE_OK; i++)
+        status = terse_method_post(*method, gradient, tensors - 1 - i, 1, &fault);
+    if (rank == WORKERS - 1)
+        return status == TERSE_OK ? NULL : complain(handle, leaving->spec, status, &fault);
+    if (status == TERSE_OK)
+        status = terse_method_finish(*method, gradient, NULL, &fault);
+    if ((status != TERSE_TIMEOUT && status != TERSE_PEER_LOST) ||
+        fault.rank != (int32_t)WORKERS - 1)
+        return complain(handle, "the fault does not name the rank that left", status, &fault);
+    return mix(0, weights, count * sizeof(float)) == before
+               ? NULL
+               : complain(handle, "weights have changed", status, &fault);
+}
+
+static void who_leaves_in_backward_is_missed(void **unused)
+{
+    static const char *const specs[] = {"dense", "def", "signum", "topk"};
+    (void)unused;
+    for (int s = 0; s < 4; s++)
+        run_leaving(specs[s], leave_in_backward);
 }
 
 /* ---- settings that differ ---- */
@@ -406,6 +490,7 @@ int main(void)
         cmocka_unit_test(buckets_are_refused_where_the_whole_is_needed),
         cmocka_unit_test(all_have_the_same_eval_weights),
         cmocka_unit_test(who_leaves_is_missed),
+        cmocka_unit_test(who_leaves_in_backward_is_missed),
         cmocka_unit_test(differences_are_named_on_all),
     };
     return cmocka_run_group_tests_name("buckets", tests, NULL, NULL);

@@ -215,6 +215,10 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
                           "--worker-weights is equal or shard, not '%s'; for example "
                           "--shard unequal --worker-weights shard",
                           settings->weighting);
+    if (status == TERSE_OK && settings->overlap && strcmp(settings->overlap, "on") != 0 &&
+        strcmp(settings->overlap, "off") != 0)
+        status =
+            com_fail(fault, TERSE_BAD_SPEC, "--overlap is on or off, not '%s'", settings->overlap);
     if (status == TERSE_OK)
         status = trn_adversaries_parse(settings->adversaries, &run.adversaries, fault);
     if (status == TERSE_OK && run.adversaries.count > workers)

@@ -24,6 +24,7 @@ struct trn_settings {
     const char *init;        /* safetensors file to begin with; NULL or "": from the seed */
     const char *reinit;      /* patterns of tensors that begin from the seed all the same */
     const char *classes;     /* "0-4,7": only these classes, renumbered; NULL or "": all */
+    const char *overlap;     /* on, off: are gradients sent during the backward pass? */
     const char *out;         /* folder; NULL: nothing is written */
     const char *resume;      /* folder with checkpoints; NULL: from the start */
     const char *command;     /* as it was typed, for run.json */

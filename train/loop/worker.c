@@ -82,6 +82,20 @@ static terse_status create_method(struct trn_worker *worker)
                : status;
 }
 
+/* What an adversary sends is made of its whole gradient. */
+static terse_status plan_overlap(struct trn_worker *worker)
+{
+    const struct trn_run *const run = worker->run;
+    terse_method_description method = {.size = sizeof method};
+    const terse_status status =
+        terse_method_describe(run->settings->method, &method, &worker->fault);
+    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 ||
+        !trn_wants_overlap(run->settings) || !trn_overlap_suits(&method))
+        return status;
+    return trn_overlap_plan(&worker->overlap, trn_net_layout(worker->net), worker->method,
+                            worker->gradient);
+}
+
 static terse_status create(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
@@ -111,6 +125,8 @@ static terse_status create(struct trn_worker *worker)
     status = create_buffers(worker);
     if (status == TERSE_OK)
         status = create_method(worker);
+    if (status == TERSE_OK)
+        status = plan_overlap(worker);
     if (status == TERSE_OK && run->checkpoint)
         status = trn_worker_restore(worker);
     if (status == TERSE_OK && settings->out)
@@ -164,6 +180,18 @@ terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
                           &run->text, &place, &worker->fault);
 }
 
+/* The last batch's gradient is final from element `first` on: so is the mean over the batches that
+ * are accumulated, and is handed over where steps are not whole. */
+static terse_status complete_gradient(void *context, uint64_t first, terse_fault *fault)
+{
+    struct trn_worker *const worker = context;
+    const uint32_t parts = worker->run->settings->accumulate;
+    for (uint64_t i = first; parts > 1 && i < worker->complete; i++)
+        worker->gradient[i] = (worker->gradient[i] + worker->partial[i]) / (float)parts;
+    worker->complete = first;
+    return worker->overlap.count > 0 ? trn_overlap_final(&worker->overlap, first, fault) : TERSE_OK;
+}
+
 /* One gradient, taken at the method's point: the mean of the last `accumulate` of all batches of
  * the step. The gradients of those before are replaced, but the loss and the statistics of batch
  * norm are of all. */
@@ -174,9 +202,13 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats
     const uint64_t epoch = worker->step / worker->steps_per_epoch;
     const uint64_t within = worker->step % worker->steps_per_epoch;
     const float *const point = terse_method_point(worker->method);
-    terse_status status = TERSE_OK;
+    const struct trn_listener listener = {worker, complete_gradient};
+    terse_status status =
+        worker->overlap.count > 0 ? trn_overlap_begin(&worker->overlap, &worker->fault) : TERSE_OK;
+    worker->complete = worker->count;
     for (uint64_t b = 0; b < drawn && status == TERSE_OK; b++) {
         const int adds = b > drawn - parts;
+        const int last = b + 1 == drawn;
         struct trn_batch batch;
         double loss = 0;
         uint32_t correct = 0;
@@ -185,16 +217,14 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats
         status = trn_worker_fill(worker, TRN_TRAIN, worker->examples, count, epoch, &batch);
         if (status == TERSE_OK)
             status = trn_net_gradient(worker->net, point, &batch,
-                                      adds ? worker->partial : worker->gradient, &loss, &correct,
-                                      &worker->fault);
-        for (uint64_t i = 0; adds && status == TERSE_OK && i < worker->count; i++)
+                                      adds ? worker->partial : worker->gradient,
+                                      last ? &listener : NULL, &loss, &correct, &worker->fault);
+        for (uint64_t i = 0; adds && !last && status == TERSE_OK && i < worker->count; i++)
             worker->gradient[i] += worker->partial[i];
         out_stats->loss += loss / (double)drawn;
         out_stats->correct += correct;
         out_stats->examples += count;
     }
-    for (uint64_t i = 0; parts > 1 && status == TERSE_OK && i < worker->count; i++)
-        worker->gradient[i] /= (float)parts;
     return status;
 }
 
@@ -342,7 +372,9 @@ static void count_capped(struct trn_worker *worker, uint32_t capped)
     worker->result.capped += capped;
 }
 
-/* A step of all workers. */
+/* A step of all workers. Their statistics follow it, since a method's messages keep their order and
+ * those of buckets may still be under way before it. A loss that is not finite ends the training
+ * after all. */
 static terse_status step(struct trn_worker *worker, int *stop)
 {
     struct trn_result *const result = &worker->result;
@@ -353,6 +385,12 @@ static terse_status step(struct trn_worker *worker, int *stop)
     const double start = trn_now();
     terse_status status = gradient_of(worker, &mine);
     const double computed = trn_now();
+    if (status == TERSE_OK)
+        status =
+            worker->overlap.count > 0
+                ? terse_method_finish(worker->method, worker->gradient, &report, &worker->fault)
+                : terse_method_step(worker->method, contribution_of(worker), &report,
+                                    &worker->fault);
     if (status == TERSE_OK && !isfinite(mine.loss))
         mine.broken = broken_tensor(worker, worker->gradient);
     if (status == TERSE_OK)
@@ -360,9 +398,6 @@ static terse_status step(struct trn_worker *worker, int *stop)
                            worker->stats, &worker->fault);
     if (status == TERSE_OK)
         status = check_stats(worker, &loss, stop);
-    if (status == TERSE_OK)
-        status =
-            terse_method_step(worker->method, contribution_of(worker), &report, &worker->fault);
     if (status != TERSE_OK)
         return status;
     worker->step++;

@@ -2,10 +2,13 @@
 #ifndef TRN_WORKER_H
 #define TRN_WORKER_H
 
+#include <string.h>
+
 #include "data/data.h"
 #include "data/order.h"
 #include "files/checkpoint.h"
 #include "loop/adversary.h"
+#include "loop/overlap.h"
 #include "loop/share.h"
 #include "loop/train.h"
 #include "net/net.h"
@@ -31,6 +34,12 @@ static inline int trn_weighs_shards(const struct trn_settings *settings)
     return settings->weighting && settings->weighting[0] == 's';
 }
 
+/* 0: --overlap off */
+static inline int trn_wants_overlap(const struct trn_settings *settings)
+{
+    return !settings->overlap || strcmp(settings->overlap, "off") != 0;
+}
+
 struct trn_record; /* record.c: the output folder, rank 0 only */
 
 /* Statistics of one worker's step, which every worker sends to all. */
@@ -50,9 +59,11 @@ struct trn_worker {
     struct trn_net *net;
     struct trn_order *order;
     terse_method *method;
+    struct trn_overlap overlap;
     uint64_t count; /* parameters */
     float *weights;
     float *gradient;
+    uint64_t complete;   /* elements from here on have their gradient of this step */
     float *partial;      /* gradient of one batch, where several are accumulated; then what an
                           * adversary contributes */
     float *eval_weights; /* the weights that are evaluated */

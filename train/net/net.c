@@ -191,10 +191,11 @@ static terse_status run_with_threads(struct trn_net *net, const struct trn_pass 
 }
 
 terse_status trn_net_gradient(struct trn_net *net, const float *weights,
-                              const struct trn_batch *batch, float *gradient, double *loss,
-                              uint32_t *correct, terse_fault *fault)
+                              const struct trn_batch *batch, float *gradient,
+                              const struct trn_listener *listener, double *loss, uint32_t *correct,
+                              terse_fault *fault)
 {
-    const struct trn_pass pass = {weights, gradient, net ? net->statistics : NULL, batch};
+    const struct trn_pass pass = {weights, gradient, net ? net->statistics : NULL, batch, listener};
     if (!net || !weights || !batch || !gradient || !loss || !correct)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "a gradient needs weights and a batch");
     return run_with_threads(net, &pass, loss, correct, fault);
@@ -204,7 +205,7 @@ terse_status trn_net_evaluate(struct trn_net *net, const float *weights,
                               const struct trn_batch *batch, double *loss_sum, uint32_t *correct,
                               terse_fault *fault)
 {
-    const struct trn_pass pass = {weights, NULL, net ? net->statistics : NULL, batch};
+    const struct trn_pass pass = {weights, NULL, net ? net->statistics : NULL, batch, NULL};
     if (!net || !weights || !batch || !loss_sum || !correct)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "an evaluation needs weights and a batch");
     double loss = 0;

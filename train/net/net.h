@@ -75,12 +75,22 @@ void trn_floats_destroy(float *floats); /* NULL is fine */
 /* He initialisation, uniform: integers times a constant, so the same bits on every machine. */
 void trn_net_init(const struct trn_net *net, uint64_t seed, float *weights);
 
+/* What a backward pass tells while it runs, several times in every layer: the gradient of the
+ * elements from `first` on is final, and it does not read their weights any more. `first` never
+ * rises, and is 0 at last. A failure ends the pass. */
+struct trn_listener {
+    void *context;
+    terse_status (*final)(void *context, uint64_t first, terse_fault *fault);
+};
+
 /* Forward and backward: the mean loss over the batch and its gradient, which is overwritten.
  * Running statistics move by a tenth towards the batch's. `correct` counts right labels (0 for
- * numbers). A loss that is not finite is returned unchanged: the caller decides. */
+ * numbers). A loss that is not finite is returned unchanged: the caller decides. `listener` may be
+ * NULL. */
 TERSE_CHECK terse_status trn_net_gradient(struct trn_net *net, const float *weights,
                                           const struct trn_batch *batch, float *gradient,
-                                          double *loss, uint32_t *correct, terse_fault *fault);
+                                          const struct trn_listener *listener, double *loss,
+                                          uint32_t *correct, terse_fault *fault);
 
 /* Forward with the running statistics: `loss_sum` is the mean loss times the count, so that sums
  * over batches divide by the number of examples. */

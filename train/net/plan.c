@@ -59,6 +59,20 @@ static void free_all_but_needed(struct trn_plan *plan, uint32_t done)
     (void)trn_hold(plan->flows[graph->ops[graph->op_count - 1].result].data);
 }
 
+/* The calls of the op's backward are there: the gradients of its parameters, which lie before those
+ * of later ops, are final after the last of them. */
+static void mark_final(struct trn_plan *plan)
+{
+    const uint64_t before = plan->op + 1 < plan->graph->ops + plan->graph->op_count
+                                ? plan->op[1].parameters
+                                : terse_layout_count(plan->graph->layout);
+    struct trn_calls *const calls = plan->calls;
+    for (; plan->marked < calls->count; plan->marked++)
+        calls->items[plan->marked].final = before;
+    if (calls->count > 0)
+        calls->items[calls->count - 1].final = plan->op->parameters;
+}
+
 static void build(struct trn_plan *plan)
 {
     const struct trn_graph *graph = plan->graph;
@@ -80,6 +94,7 @@ static void build(struct trn_plan *plan)
     for (uint32_t i = graph->op_count; i-- > 0 && plan->status == TERSE_OK;) {
         plan->op = &graph->ops[i];
         plan->op->layer->backward(plan, &plan->stages[i]);
+        mark_final(plan);
     }
 }
 
@@ -163,19 +178,24 @@ static void *origin_of(const struct trn_pass *pass, enum trn_origin origin)
 
 static terse_status run(struct trn_plan *plan, const struct trn_calls *calls, terse_fault *fault)
 {
-    for (size_t i = 0; i < calls->count; i++) {
+    const struct trn_listener *const listener =
+        calls == &plan->backward ? plan->pass.listener : NULL;
+    terse_status told = TERSE_OK;
+    for (size_t i = 0; i < calls->count && told == TERSE_OK; i++) {
         const struct trn_call *call = &calls->items[i];
-        if (call->run) {
+        dnnl_status_t status = dnnl_success;
+        if (call->run)
             call->run(plan, call->stage);
-            continue;
-        }
-        const dnnl_status_t status =
-            dnnl_primitive_execute(call->primitive, plan->stream, call->arg_count, call->args);
+        else
+            status =
+                dnnl_primitive_execute(call->primitive, plan->stream, call->arg_count, call->args);
         if (status != dnnl_success)
             return com_fail(fault, status == dnnl_out_of_memory ? TERSE_NO_MEMORY : TERSE_PEER_LOST,
                             "oneDNN could not execute a layer (status %d)", (int)status);
+        if (listener)
+            told = listener->final(listener->context, call->final, fault);
     }
-    return TERSE_OK;
+    return told;
 }
 
 terse_status trn_plan_forward(struct trn_plan *plan, const struct trn_pass *pass,

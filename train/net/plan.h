@@ -55,6 +55,7 @@ struct trn_call {
     int arg_count;
     void (*run)(struct trn_plan *plan, struct trn_stage *stage);
     struct trn_stage *stage;
+    uint64_t final; /* of a backward call: gradients from this element on are final after it */
 };
 
 struct trn_calls {
@@ -88,6 +89,7 @@ struct trn_pass {
     float *gradient;
     float *statistics;
     const struct trn_batch *batch;
+    const struct trn_listener *listener; /* of the backward calls; NULL: none */
 };
 
 struct trn_plan {
@@ -98,6 +100,7 @@ struct trn_plan {
     struct trn_calls forward;
     struct trn_calls backward;
     struct trn_calls *calls; /* the list being built */
+    size_t marked;           /* backward calls whose `final` is set */
     struct trn_flow flows[TRN_MAX_OPS + 1];
     struct trn_stage stages[TRN_MAX_OPS];
     struct trn_memory *memories;

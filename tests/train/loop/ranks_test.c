@@ -117,6 +117,7 @@ static void agree_but_one(struct rank *ranks, const struct com_option *row, uint
                                        .shard = "range",
                                        .weighting = "shard",
                                        .adversaries = "1:zero",
+                                       .overlap = "off",
                                        .out = "elsewhere",
                                        .resume = "folder",
                                        .lr = 3,

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "common/fault.h"
 #include "net/net.h"
 
 #define BATCH 6
@@ -78,9 +79,9 @@ static void *compute(void *argument)
     trn_net_init(net, 42, a->weights);
     for (uint64_t i = 0; i < a->size; i++)
         a->gradient[i] = NAN; /* every element is written */
-    assert_int_equal(
-        trn_net_gradient(net, a->weights, &e->batch, a->gradient, &a->loss, &a->correct, &fault),
-        TERSE_OK);
+    assert_int_equal(trn_net_gradient(net, a->weights, &e->batch, a->gradient, NULL, &a->loss,
+                                      &a->correct, &fault),
+                     TERSE_OK);
     trn_net_destroy(net);
     free(e);
     return NULL;
@@ -155,9 +156,9 @@ static void a_short_batch_is_a_batch(void **state)
         assert_int_equal(trn_net_create(model, small.input, BATCH, 1, &net, &fault), TERSE_OK);
         for (uint32_t count = BATCH; count >= 4; count--) { /* 6, 5, 4, then all again */
             e->batch.count = count;
-            assert_int_equal(
-                trn_net_gradient(net, small.weights, &e->batch, gradient, &loss, &correct, &fault),
-                TERSE_OK);
+            assert_int_equal(trn_net_gradient(net, small.weights, &e->batch, gradient, NULL, &loss,
+                                              &correct, &fault),
+                             TERSE_OK);
         }
         assert_memory_equal(gradient, small.gradient, small.size * sizeof(float));
         assert_true(loss == small.loss);
@@ -165,9 +166,9 @@ static void a_short_batch_is_a_batch(void **state)
         assert_int_equal(trn_net_evaluate(net, small.weights, &e->batch, &loss, &correct, &fault),
                          TERSE_OK);
         assert_true(isfinite(loss));
-        assert_int_equal(
-            trn_net_gradient(net, small.weights, &e->batch, gradient, &loss, &correct, &fault),
-            TERSE_OK);
+        assert_int_equal(trn_net_gradient(net, small.weights, &e->batch, gradient, NULL, &loss,
+                                          &correct, &fault),
+                         TERSE_OK);
         assert_memory_equal(gradient, small.gradient, small.size * sizeof(float));
         trn_net_destroy(net);
         free(gradient);
@@ -196,6 +197,63 @@ static void an_evaluation_is_a_sum(void **state)
     free(e);
 }
 
+/* What the listener was told, against the gradient at the end. */
+struct told {
+    const float *gradient;
+    float *then; /* elements as they were when they were called final */
+    uint64_t first;
+    uint32_t times;
+};
+
+static terse_status note_final(void *context, uint64_t first, terse_fault *fault)
+{
+    struct told *const told = context;
+    (void)fault;
+    assert_true(first <= told->first);
+    memcpy(told->then + first, told->gradient + first, (told->first - first) * sizeof(float));
+    told->times += first < told->first;
+    told->first = first;
+    return TERSE_OK;
+}
+
+static terse_status refuse_final(void *context, uint64_t first, terse_fault *fault)
+{
+    (void)context;
+    (void)first;
+    return com_fail(fault, TERSE_PEER_LOST, "a listener");
+}
+
+static void what_is_final_does_not_change(void **state)
+{
+    static const char *const models[] = {"mlp", "cnn", "resnet20", "textbag", "bilstm", "linear"};
+    struct examples *e = make_examples();
+    (void)state;
+    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++) {
+        struct outcome a = {
+            .model = models[m], .input = input_for(models[m]), .count = BATCH, .threads = 1};
+        struct trn_net *net = NULL;
+        terse_fault fault;
+        (void)compute(&a);
+        struct told told = {a.gradient, trn_floats_create(a.size), a.size, 0};
+        const struct trn_listener listener = {&told, note_final};
+        const struct trn_listener refusing = {NULL, refuse_final};
+        assert_int_equal(trn_net_create(a.model, a.input, BATCH, 1, &net, &fault), TERSE_OK);
+        assert_int_equal(trn_net_gradient(net, a.weights, &e->batch, a.gradient, &listener, &a.loss,
+                                          &a.correct, &fault),
+                         TERSE_OK);
+        assert_int_equal(told.first, 0);
+        assert_memory_equal(told.then, a.gradient, a.size * sizeof(float));
+        assert_true(m == 5 || told.times > 1); /* not all at the end */
+        assert_int_equal(trn_net_gradient(net, a.weights, &e->batch, a.gradient, &refusing, &a.loss,
+                                          &a.correct, &fault),
+                         TERSE_PEER_LOST);
+        trn_floats_destroy(told.then);
+        trn_net_destroy(net);
+        release(&a);
+    }
+    free(e);
+}
+
 static double seconds_of_this_thread(void)
 {
     struct timespec now;
@@ -219,9 +277,9 @@ static void an_evaluation_costs_less_than_a_step(void **state)
     for (int turn = 0; turn < 3; turn++) {
         double sum = 0;
         const double start = seconds_of_this_thread();
-        assert_int_equal(
-            trn_net_gradient(net, a.weights, &e->batch, a.gradient, &a.loss, &a.correct, &fault),
-            TERSE_OK);
+        assert_int_equal(trn_net_gradient(net, a.weights, &e->batch, a.gradient, NULL, &a.loss,
+                                          &a.correct, &fault),
+                         TERSE_OK);
         const double middle = seconds_of_this_thread();
         assert_int_equal(trn_net_evaluate(net, a.weights, &e->batch, &sum, &a.correct, &fault),
                          TERSE_OK);
@@ -317,6 +375,7 @@ int main(void)
         cmocka_unit_test(two_threads_give_nearly_the_same),
         cmocka_unit_test(a_short_batch_is_a_batch),
         cmocka_unit_test(an_evaluation_is_a_sum),
+        cmocka_unit_test(what_is_final_does_not_change),
         cmocka_unit_test(an_evaluation_costs_less_than_a_step),
         cmocka_unit_test(first_weights_never_change),
         cmocka_unit_test(bad_pairs_are_refused),

@@ -148,8 +148,9 @@ static void train(const struct job *job, struct trn_net *net, float *weights)
     uint32_t correct = 0;
     for (uint32_t step = 0; step < job->steps; step++) {
         const struct trn_batch batch = batch_at(job, step);
-        must(trn_net_gradient(net, weights, &batch, gradient, &losses[step], &correct, &fault),
-             &fault);
+        must(
+            trn_net_gradient(net, weights, &batch, gradient, NULL, &losses[step], &correct, &fault),
+            &fault);
         if (step == 0)
             write_file(job, "gradient.f32", gradient, count * 4);
         for (size_t i = 0; i < count; i++)
