@@ -54,7 +54,7 @@ static terse_status compute(struct bench *bench, const float *at)
 {
     double loss;
     uint32_t correct;
-    return trn_net_gradient(bench->net, at, &bench->batch, bench->gradient, &loss, &correct,
+    return trn_net_gradient(bench->net, at, &bench->batch, bench->gradient, NULL, &loss, &correct,
                             &bench->fault);
 }
 

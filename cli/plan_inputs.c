@@ -99,7 +99,7 @@ static terse_status time_gradient(struct trn_net *net, const struct sample *samp
         double loss;
         uint32_t correct;
         const double start = machine_seconds();
-        status = trn_net_gradient(net, weights, &examples, gradient, &loss, &correct, fault);
+        status = trn_net_gradient(net, weights, &examples, gradient, NULL, &loss, &correct, fault);
         times[i] = machine_seconds() - start;
     }
     for (int i = 2; i <= REPEATS && status == TERSE_OK; i++) /* sorted, the first one left out */
