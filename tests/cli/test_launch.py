@@ -25,7 +25,7 @@ if RANKS and OPEN_MPI:
 if RANKS and MPICH and MPICH_LIBRARY:
     LAUNCHERS.append(("MPICH", MPICH, {"TERSE_MPI_LIBRARY": MPICH_LIBRARY}))
 
-STEPS = 300 if DEATHS < 20 else 8000  # each death is behind a new checkpoint
+STEPS = 2000 if DEATHS < 20 else 8000  # each death is behind a new checkpoint
 WORDS = ("--method", "topk:keep=0.05", "--steps", str(STEPS), "--timeout", "20")
 
 
