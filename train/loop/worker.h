@@ -116,7 +116,13 @@ TERSE_CHECK terse_status trn_worker_make_room(struct trn_worker *worker);
 void trn_worker_drop_room(struct trn_worker *worker);
 /* Collective: a copy of all state, which rank 0 begins to write. Nothing may be being written. */
 TERSE_CHECK terse_status trn_worker_save(struct trn_worker *worker);
+
+/* restore.c */
 TERSE_CHECK terse_status trn_worker_restore(struct trn_worker *worker);
+
+/* Parts of a checkpoint beside those of the method. */
+#define TRN_WEIGHTS "weights"
+#define TRN_STATISTICS "running statistics"
 
 /* save.c: collective, but for the last. */
 /* A checkpoint is due: it is begun, or skipped while the last one is being written. */
