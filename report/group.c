@@ -1,6 +1,7 @@
 #include "group.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,12 +41,27 @@ static const char *text_of(const struct rep_run *run)
     return run->method ? run->method : run->name;
 }
 
-/* The name of the method; NULL: the text is no spec of this build. */
-static const char *name_of(const struct rep_run *run)
+enum { LONGEST_NAME = 80 };
+
+enum naming {
+    NO_SPEC, /* the text is no spec of this build */
+    BY_METHOD,
+    BY_CODEC, /* a composed one: "codec=mine" */
+};
+
+/* Writes the name of the method, or of its codec. */
+static enum naming name_of(const struct rep_run *run, char out[LONGEST_NAME])
 {
     terse_method_description about = {.size = sizeof about};
-    return run->method && terse_method_describe(run->method, &about, NULL) == TERSE_OK ? about.name
-                                                                                       : NULL;
+    terse_method_entry codec;
+    if (!run->method || terse_method_describe(run->method, &about, NULL) != TERSE_OK)
+        return NO_SPEC;
+    (void)snprintf(out, LONGEST_NAME, "%s", about.name);
+    if (strcmp(about.name, "composed") != 0 ||
+        terse_method_entry_of(run->method, "codec", &codec, NULL) != TERSE_OK || !codec.is_given)
+        return BY_METHOD;
+    (void)snprintf(out, LONGEST_NAME, "codec=%.*s", (int)strcspn(codec.value, ":"), codec.value);
+    return BY_CODEC;
 }
 
 /* Does a group of the same method have another value of this option? */
@@ -54,9 +70,9 @@ static int option_differs(const struct rep_group *groups, size_t count, const ch
 {
     for (size_t i = 0; i < count; i++) {
         const struct rep_run *const other = groups[i].runs[0];
-        const char *const other_name = name_of(other);
+        char other_name[LONGEST_NAME];
         terse_method_entry there;
-        if (other_name && strcmp(other_name, name) == 0 &&
+        if (name_of(other, other_name) && strcmp(other_name, name) == 0 &&
             (terse_method_entry_of(other->method, entry->name, &there, NULL) != TERSE_OK ||
              strcmp(there.value, entry->value) != 0))
             return 1;
@@ -102,13 +118,22 @@ static const char *unsaid(const struct rep_group *groups, size_t count, const st
 static char *make_label(const struct rep_group *groups, size_t count, const struct rep_run *run)
 {
     struct com_text label = {0};
-    const char *const name = name_of(run);
+    char name[LONGEST_NAME];
+    const enum naming named = name_of(run, name);
     const char *const other = unsaid(groups, count, run);
     terse_method_entry entry;
-    com_text_put(&label, name ? name : text_of(run));
-    for (uint32_t i = 0; name && terse_method_entry_at(run->method, i, &entry, NULL) == TERSE_OK;
+    /* "codec=mine", or "codec=mine:p=2" where another group has other options of it. */
+    const int whole = named == BY_CODEC &&
+                      terse_method_entry_of(run->method, "codec", &entry, NULL) == TERSE_OK &&
+                      option_differs(groups, count, name, &entry);
+    if (whole)
+        com_text_format(&label, "codec=%s", entry.value);
+    else
+        com_text_put(&label, named ? name : text_of(run));
+    for (uint32_t i = 0; named && terse_method_entry_at(run->method, i, &entry, NULL) == TERSE_OK;
          i++)
-        if (entry.is_given && option_differs(groups, count, name, &entry))
+        if (entry.is_given && !(whole && strcmp(entry.name, "codec") == 0) &&
+            option_differs(groups, count, name, &entry))
             com_text_format(&label, " %s=%s", entry.name, entry.value);
     for (size_t i = 0; i < run->settings.count; i++) {
         const struct rep_setting *const setting = &run->settings.item[i];

@@ -123,7 +123,7 @@ function groupRuns(runs, before) {
   return list;
 }
 
-/* "topk:keep=0.01,lr=0.02": the name and its options. A composed spec has no name. */
+/* "topk:keep=0.01,lr=0.02": the name and its options. A composed spec has the name of its codec. */
 function specParts(method) {
   const colon = method.indexOf(":");
   const equals = method.indexOf("=");
@@ -133,7 +133,8 @@ function specParts(method) {
     const at = word.indexOf("=");
     return at < 0 ? [word, ""] : [word.slice(0, at), word.slice(at + 1)];
   }));
-  return { name: !named ? "composed" : colon < 0 ? method : method.slice(0, colon), options };
+  const codec = options.has("codec") ? `codec=${options.get("codec").split(":")[0]}` : "composed";
+  return { name: !named ? codec : colon < 0 ? method : method.slice(0, colon), options };
 }
 
 /* Short names: the method, the options in which groups of this method differ, and the settings in which
@@ -152,7 +153,9 @@ function nameGroups(groups) {
     const words = [...options].filter(([key, value]) => peers.some((peer) => peer.options.get(key) !== value))
       .map(([key, value]) => (value === "" ? key : `${key}=${value}`));
     const more = settings.filter((key) => group.settings[key] !== undefined && key !== unsaid(group)).map((key) => `${key}=${group.settings[key]}`);
-    group.short = [name, ...words, ...more].join(" ");
+    const codec = words.findIndex((word) => word.startsWith(`${name}:`)); /* then it is the name */
+    const first = codec < 0 ? name : words.splice(codec, 1)[0];
+    group.short = [first, ...words, ...more].join(" ");
     group.name = name;
     const method = names.indexOf(name);
     const variant = variants.get(name) || 0;

@@ -189,6 +189,25 @@ class Seeds(ReportPage):
         self.assertEqual(self.browser.run("return document.querySelectorAll('#commands pre').length"), 10)
 
 
+class Composed(ReportPage):
+    """Composed specs go by their codec, also by one of a plugin, which the page does not load."""
+
+    def test_names(self):
+        base = row("topk:keep=0.01")
+        specs = ("codec=topk:keep=0.01,feedback=residual", "codec=mine:p=2,feedback=residual",
+                 "codec=mine:p=3,feedback=residual", "codec=log:k=1,feedback=residual",
+                 "codec=log:k=2,feedback=residual")
+        self.folders = [make_runs.write_run(self.path(f"run-{i}"), (spec, 600.0 + i, *base[2:]), 100, 10, 1)
+                        for i, spec in enumerate(specs)]
+        self.show(self.folders)
+        names = "return [...document.querySelectorAll('#legend button')].map((node) => node.textContent)"
+        self.assertEqual(self.browser.run(names), ["codec=topk", "codec=mine:p=2", "codec=mine:p=3",
+                                                   "codec=log:k=1", "codec=log:k=2"])
+        latex, _ = self.terse(*self.folders, "--latex", "-")
+        for label in ("codec=topk", "codec=mine:p=3", "codec=log:k=1"):
+            self.assertIn(label, latex)
+
+
 if __name__ == "__main__":
     if why_absent():
         print("skip report/groups: " + why_absent())
