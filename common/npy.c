@@ -308,8 +308,11 @@ int com_npy_whole(const struct com_npy *npy, const unsigned char *bytes, uint64_
     const unsigned char *const at = bytes + npy->data_at + i * npy->width;
     const unsigned is_signed = COM_NPY_I8 | COM_NPY_I16 | COM_NPY_I32 | COM_NPY_I64;
     uint64_t value = 0;
+    unsigned char top = 0;
+    for (size_t b = 0; b < npy->width; b++)
+        top = at[b];
     for (size_t b = npy->width; b-- > 0;)
         value = value << 8 | at[b];
     *out = value;
-    return !(npy->type & is_signed && value >> (8 * npy->width - 1));
+    return !(npy->type & is_signed && top & 0x80);
 }

@@ -70,27 +70,29 @@ static terse_status take_values(const struct trn_bytes *in, const struct com_npy
 {
     const uint8_t *const from = in->at + x->data_at;
     const int is_pixels = x->type == COM_NPY_U8 && about->kind == TRN_DATA_IMAGE;
-    if (is_pixels)
-        out->pixels = out->image_block = malloc((size_t)x->count);
-    else
-        out->dense = malloc((size_t)x->count * sizeof *out->dense);
-    if (!out->pixels && !out->dense)
+    uint8_t *const pixels = is_pixels ? malloc((size_t)x->count) : NULL;
+    float *const dense = is_pixels ? NULL : malloc((size_t)x->count * sizeof *dense);
+    out->pixels = out->image_block = pixels;
+    out->dense = dense;
+    if (is_pixels ? !pixels : !dense)
         return com_fail(fault, TERSE_NO_MEMORY, "no memory for the examples of '%.100s'", in->name);
     for (uint32_t n = 0; n < out->count; n++) {
         const size_t row = (size_t)n * about->features;
         for (size_t i = 0; i < about->features; i++) {
             const size_t at = row + place_of(about, last, i);
             if (is_pixels) {
-                out->image_block[row + i] = from[at];
+                pixels[row + i] = from[at];
                 continue;
             }
-            float value = (float)from[at * (x->type == COM_NPY_U8)] / 255.0f;
-            if (x->type == COM_NPY_F32)
+            float value;
+            if (x->type == COM_NPY_F32) /* the bytes are aligned to nothing */
                 memcpy(&value, from + at * sizeof value, sizeof value);
+            else
+                value = (float)from[at] / 255.0f;
             if (!isfinite(value))
                 return com_refuse(fault, COM_BAD_FILE, in->name, x->data_at + at * sizeof value,
                                   "example %u has a value that is not finite", n);
-            out->dense[row + i] = value;
+            dense[row + i] = value;
         }
     }
     return TERSE_OK;
@@ -102,24 +104,24 @@ static terse_status take_targets(const struct trn_bytes *in, const struct com_np
                                  struct trn_examples *out, terse_fault *fault)
 {
     const int is_real = y->type == COM_NPY_F32;
-    if (is_real)
-        out->targets = malloc(out->count * sizeof *out->targets);
-    else
-        out->labels = malloc(out->count * sizeof *out->labels);
-    if (!out->targets && !out->labels)
+    float *const targets = is_real ? malloc(out->count * sizeof *targets) : NULL;
+    uint32_t *const labels = is_real ? NULL : malloc(out->count * sizeof *labels);
+    out->targets = targets;
+    out->labels = labels;
+    if (is_real ? !targets : !labels)
         return com_fail(fault, TERSE_NO_MEMORY, "no memory for the labels of '%.100s'", in->name);
     if (is_real)
-        memcpy(out->targets, in->at + y->data_at, out->count * sizeof *out->targets);
+        memcpy(targets, in->at + y->data_at, out->count * sizeof *targets);
     for (uint32_t i = 0; i < out->count; i++) {
         uint64_t label = 0;
         const uint64_t at = y->data_at + i * y->width;
-        if (is_real && !isfinite(out->targets[i]))
+        if (is_real && !isfinite(targets[i]))
             return com_refuse(fault, COM_BAD_FILE, in->name, at, "target %u is not finite", i);
         if (!is_real && (!com_npy_whole(y, in->at, i, &label) || label >= MOST_CLASSES))
             return com_refuse(fault, COM_BAD_FILE, in->name, at, "label %u is negative or above %d",
                               i, MOST_CLASSES - 1);
         if (!is_real)
-            out->labels[i] = (uint32_t)label;
+            labels[i] = (uint32_t)label;
     }
     return TERSE_OK;
 }
