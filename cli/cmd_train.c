@@ -131,6 +131,8 @@ static int run_rank(int argc, char **argv, struct train_request *request)
     if (launched &&
         ranks_start(request->settings.timeout, &request->settings.group, &fault) != TERSE_OK)
         return msg_error(CLI_REFUSED, "train: %s", fault.text);
+    if (launched)
+        request->settings.split = ranks_split;
     code = train_request_complete(request);
     progress_catch_signals(request, launched);
     if (code == CLI_OK)

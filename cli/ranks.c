@@ -15,10 +15,13 @@
 typedef terse_status start_fn(terse_fault *fault);
 typedef terse_status handle_fn(terse_group **out, terse_fault *fault);
 typedef void stop_fn(int exit_code);
+typedef terse_status nodes_fn(uint32_t node_size, terse_group **inner, terse_group **outer,
+                              terse_fault *fault);
 
 static struct {
     start_fn *start;
     handle_fn *handle;
+    nodes_fn *nodes;
     stop_fn *stop;
 } mpi;
 
@@ -119,8 +122,9 @@ terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault)
     }
     find(library, "terse_mpi_start", &mpi.start, sizeof mpi.start);
     find(library, "terse_group_mpi_world", &mpi.handle, sizeof mpi.handle);
+    find(library, "terse_group_mpi_nodes", &mpi.nodes, sizeof mpi.nodes);
     find(library, "terse_mpi_stop", &mpi.stop, sizeof mpi.stop);
-    if (!mpi.start || !mpi.handle || !mpi.stop) {
+    if (!mpi.start || !mpi.handle || !mpi.nodes || !mpi.stop) {
         (void)snprintf(fault->text, sizeof fault->text,
                        "libterse-mpi is of another version: install both of the same version");
         return TERSE_UNSUPPORTED;
@@ -134,6 +138,12 @@ terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault)
     watch_no_more();
     is_training = status == TERSE_OK && atexit(refuse_exit) == 0;
     return status;
+}
+
+terse_status ranks_split(uint32_t node_size, terse_group **inner, terse_group **outer,
+                         terse_fault *fault)
+{
+    return mpi.nodes(node_size, inner, outer, fault);
 }
 
 int ranks_end(terse_group *group, int code)

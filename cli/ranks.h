@@ -11,6 +11,10 @@
  * cannot be reached, the process ends with a message and CLI_MACHINE. */
 terse_status ranks_start(double seconds, terse_group **out, terse_fault *fault);
 
+/* terse_group_mpi_nodes, after ranks_start. */
+terse_status ranks_split(uint32_t node_size, terse_group **inner, terse_group **outer,
+                         terse_fault *fault);
+
 /* Ends this process's part in MPI and returns its exit code. A failure ends all processes. After a
  * training that was finished or stopped the group is destroyed, and only rank 0 has a code that is
  * not 0, since launchers end a job at the first one. NULL: there is no group. */

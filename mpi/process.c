@@ -124,6 +124,44 @@ terse_status terse_group_mpi_world(terse_group **out, terse_fault *fault)
     return terse_group_mpi(MPI_COMM_WORLD, out, fault);
 }
 
+terse_status terse_group_mpi_nodes(uint32_t node_size, terse_group **inner, terse_group **outer,
+                                   terse_fault *fault)
+{
+    MPI_Comm node = MPI_COMM_NULL;
+    MPI_Comm leaders = MPI_COMM_NULL;
+    int rank = 0;
+    int size = 0;
+    int place = 0;
+    (void)MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    (void)MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (node_size > 0 && (uint32_t)size % node_size != 0) {
+        if (fault) {
+            *fault = (terse_fault){.rank = -1};
+            (void)snprintf(fault->text, sizeof fault->text,
+                           "%d ranks are not divisible into nodes of %u", size, node_size);
+        }
+        return TERSE_BAD_ARGUMENT;
+    }
+    int code = node_size == 0 ? MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank,
+                                                    MPI_INFO_NULL, &node)
+                              : MPI_Comm_split(MPI_COMM_WORLD, rank / (int)node_size, rank, &node);
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_rank(node, &place);
+    if (code == MPI_SUCCESS)
+        code = MPI_Comm_split(MPI_COMM_WORLD, place == 0 ? 0 : MPI_UNDEFINED, rank, &leaders);
+    terse_status status = code == MPI_SUCCESS ? TERSE_OK : TERSE_PEER_LOST;
+    *inner = *outer = NULL;
+    if (status == TERSE_OK)
+        status = terse_group_mpi(node, inner, fault); /* which duplicates it */
+    if (status == TERSE_OK && place == 0)
+        status = terse_group_mpi(leaders, outer, fault);
+    if (node != MPI_COMM_NULL)
+        (void)MPI_Comm_free(&node);
+    if (leaders != MPI_COMM_NULL)
+        (void)MPI_Comm_free(&leaders);
+    return status;
+}
+
 void terse_mpi_stop(int exit_code)
 {
     int finalized = 0;

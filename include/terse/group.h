@@ -80,8 +80,9 @@ TERSE_API TERSE_CHECK terse_status terse_group_callbacks(const terse_group_ops *
 /* A group whose workers are nodes: several ranks that together are one worker, because they share a
  * machine. `inner` connects the ranks of a node. `outer` connects the leaders, which are the ranks
  * 0 of the inner groups; the others give NULL. Rank and workers of the new group are the leader's
- * in `outer`, on all ranks of the node. Collective over `inner`; both groups must outlive the new
- * one.
+ * in `outer`, on all ranks of the node. Collective over `inner`. On success both belong to the new
+ * group, which destroys them; `inner` may be used between steps, while none of its requests is
+ * under way.
  *
  * All ranks of a node make the same calls with the same bytes to send. The leader alone sends them
  * to other nodes, and passes on what it receives. So a method of this group needs the same gradient
@@ -90,8 +91,7 @@ TERSE_API TERSE_CHECK terse_status terse_group_callbacks(const terse_group_ops *
  * one checkpoint per node is enough. terse_group_traffic and reports count the bytes between nodes,
  * alike on all ranks of a node. A failure between nodes is told to the whole node, with the number
  * of the node at fault; one inside a node (rank -1) ends the group there, and the other nodes miss
- * the node. After a failure destroy `inner` and `outer` first: they may still use the group's
- * buffers. */
+ * the node. */
 TERSE_API TERSE_CHECK terse_status terse_group_nodes(terse_group *inner, terse_group *outer,
                                                      terse_group **out, terse_fault *fault);
 

@@ -49,6 +49,12 @@ TERSE_API TERSE_CHECK terse_status terse_mpi_start(terse_fault *fault);
  * mpi.h. */
 TERSE_API TERSE_CHECK terse_status terse_group_mpi_world(terse_group **out, terse_fault *fault);
 
+/* The groups of terse_group_nodes over MPI_COMM_WORLD. A node is `node_size` consecutive ranks, or,
+ * where that is 0, the ranks that share memory. `outer` is NULL on ranks that are not the first of
+ * their node. Collective; TERSE_BAD_ARGUMENT: the ranks cannot be divided by `node_size`. */
+TERSE_API TERSE_CHECK terse_status terse_group_mpi_nodes(uint32_t node_size, terse_group **inner,
+                                                         terse_group **outer, terse_fault *fault);
+
 /* Ends MPI if terse_mpi_start began it: MPI_Finalize, or MPI_Abort(exit_code) if that is not 0. */
 TERSE_API void terse_mpi_stop(int exit_code);
 

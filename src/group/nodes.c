@@ -236,16 +236,19 @@ static const char *nodes_explain(void *context)
     return nodes->why.text[0] != '\0' ? nodes->why.text : NULL;
 }
 
-/* Bytes that were passed on last may still be on their way to the node. */
+/* What was passed on last may still be on its way to the node. The groups end before the staging
+ * that their messages lie in. */
 static void nodes_destroy(void *context)
 {
     struct nodes *const nodes = context;
+    for (uint32_t slot = 0; slot < TERSE_MAX_REQUESTS; slot++)
+        (void)!settle(nodes, &nodes->operation[slot]);
+    terse_group_destroy(nodes->inner);
+    terse_group_destroy(nodes->outer);
     for (uint32_t slot = 0; slot < TERSE_MAX_REQUESTS; slot++) {
-        struct operation *const operation = &nodes->operation[slot];
-        (void)!settle(nodes, operation);
-        free(operation->staging);
-        free(operation->recv_at);
-        free(operation->recv_len);
+        free(nodes->operation[slot].staging);
+        free(nodes->operation[slot].recv_at);
+        free(nodes->operation[slot].recv_len);
     }
     free(nodes);
 }

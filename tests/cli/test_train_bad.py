@@ -37,6 +37,14 @@ class Words(TrainCase):
         self.assertIn("--workers 65: at most 64 threads are possible", text)
         self.assertIn("mpirun", text)
 
+    def test_nodes(self):
+        for words, reason in ((("--workers", "3"), "3 workers are not divisible"),
+                              (("--worker-weights", "shard"), "leave out --worker-weights"),
+                              (("--adversaries", "1:zero"), "leave out --worker-weights and --adv")):
+            with self.subTest(words=words):
+                text = self.error("train", *self.small, "--steps", "1", "--node-size", "2", *words)
+                self.assertIn(reason, text)
+
     def test_numbers(self):
         for name, values in (("workers", ("0", "4097", "-1", "x", "")), ("steps", ("0", "1e3x")),
                              ("epochs", ("0",)), ("batch", ("0", "65537")), ("accumulate", ("0",)),

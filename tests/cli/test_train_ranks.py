@@ -49,6 +49,26 @@ class OpenMpi(TrainCase):
         there = self.ranks(2, *words, "--codec-threads", "2", env={"OMP_NUM_THREADS": "3"})
         self.assertEqual(there["weights_hash"], here)
 
+    def test_nodes_of_threads_and_ranks(self):
+        """The weights of threads, the bytes of two workers, and a resume."""
+        for method in ("def:ratio=4", "signum", "dqsgd"):
+            with self.subTest(method=method):
+                words = ("--method", method, "--steps", "4")
+                here = self.train(*words, "--workers", "4", "--node-size", "2")
+                there = self.ranks(4, *words, "--node-size", "2")
+                for key in ("weights_hash", "loss", "bytes_sent"):
+                    self.assertEqual(there[key], here[key], key)
+                if method != "dqsgd":  # whose lengths vary with the gradients
+                    pair = self.train(*words, "--workers", "2")
+                    self.assertEqual(pair["bytes_sent"], here["bytes_sent"])
+                flat = self.train(*words, "--workers", "4")
+                self.assertNotEqual(flat["weights_hash"], here["weights_hash"])
+        words = ("--method", "def:ratio=4", "--node-size", "2", "--steps", "6")
+        whole = self.ranks(4, *words, "--checkpoint-every", "3", "--out", self.path("nodes"))
+        os.remove(self.checkpoint("nodes", 6))
+        done = self.train("--resume", self.path("nodes"))
+        self.assertEqual(done["weights_hash"], whole["weights_hash"])
+
     def test_overlap_never_matters(self):
         for method in ("dense", "qadam", "signum"):
             with self.subTest(method=method):

@@ -88,18 +88,11 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
     return hash;
 }
 
-/* Leaves both groups, so that nobody waits for this rank; first or last, as the header says. */
+/* Leaves its groups, so that nobody waits for this rank. */
 static void leave(struct rank *rank)
 {
-    if (rank->status == TERSE_OK) {
-        terse_method_destroy(rank->method);
-        terse_group_destroy(rank->group);
-        rank->method = NULL;
-        rank->group = NULL;
-    }
-    terse_group_destroy(rank->inner);
-    terse_group_destroy(rank->outer);
-    rank->inner = rank->outer = NULL;
+    terse_group_destroy(rank->group ? rank->group : rank->outer);
+    rank->group = rank->outer = NULL;
 }
 
 static void *train(void *opaque)
@@ -164,7 +157,6 @@ static void run(struct rank ranks[NODES][MOST], uint32_t size)
         struct rank *const rank = &ranks[i % NODES][i / NODES];
         leave(rank);
         terse_method_destroy(rank->method);
-        terse_group_destroy(rank->group);
         free(rank->weights);
         free(rank->gradient);
         free(rank->scratch);

@@ -5,9 +5,10 @@
 
 #include <terse/terse.h>
 
-#define TRN_BUCKET_BYTES (UINT64_C(4) << 20) /* the least that a bucket has, but for the last one \
-                                              */
-#define TRN_MAX_BUCKETS 256u                 /* a model has no more tensors */
+#define TRN_BUCKET_BYTES                                                          \
+    (UINT64_C(4) << 20)      /* the least that a bucket has, but for the last one \
+                              */
+#define TRN_MAX_BUCKETS 256u /* a model has no more tensors */
 
 struct trn_bucket {
     uint32_t tensor; /* the first, */

@@ -30,6 +30,7 @@ struct trn_settings {
     const char *command;     /* as it was typed, for run.json */
     double lr;               /* of --lr, which the method's spec overrides; -1: not given */
     uint32_t workers;
+    uint32_t node_size;  /* ranks of a node, consecutive ones; 1: every rank is a worker */
     uint32_t batch;      /* examples per worker per step */
     uint32_t batches;    /* drawn per gradient, of which the last one counts; 1 */
     uint32_t accumulate; /* batches per gradient, which is their mean; 1 */
@@ -45,6 +46,9 @@ struct trn_settings {
     int augment;               /* crop and flip images */
     double timeout;            /* seconds to wait for a worker */
     terse_group *group;        /* NULL: `workers` threads */
+    /* Makes the groups of terse_group_nodes out of the processes of `group`. */
+    terse_status (*split)(uint32_t node_size, terse_group **inner, terse_group **outer,
+                          terse_fault *fault);
 };
 
 /* How a training ended. */

@@ -77,19 +77,32 @@ static terse_status create_method(struct trn_worker *worker)
     trn_net_init(worker->net, settings->seed, worker->weights);
     const terse_status status = trn_start_weights(worker);
     return status == TERSE_OK
-               ? terse_method_create(settings->method, worker->group, trn_net_layout(worker->net),
-                                     worker->weights, &options, &worker->method, &worker->fault)
+               ? terse_method_create(settings->method, worker->nodes ? worker->nodes : worker->group,
+                                     trn_net_layout(worker->net), worker->weights, &options,
+                                     &worker->method, &worker->fault)
                : status;
 }
 
-/* What an adversary sends is made of its whole gradient. */
+/* The ranks of this node as one worker of the method. */
+static terse_status create_node(struct trn_worker *worker)
+{
+    const double timeout = worker->run->settings->timeout;
+    if (!worker->inner)
+        return TERSE_OK;
+    terse_status status = terse_group_set_timeout(worker->inner, timeout);
+    if (status == TERSE_OK)
+        status = terse_group_nodes(worker->inner, worker->outer, &worker->nodes, &worker->fault);
+    return status == TERSE_OK ? terse_group_set_timeout(worker->nodes, timeout) : status;
+}
+
+/* What an adversary sends is made of its whole gradient, and a node averages before it sends. */
 static terse_status plan_overlap(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
     terse_method_description method = {.size = sizeof method};
     const terse_status status =
         terse_method_describe(run->settings->method, &method, &worker->fault);
-    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 ||
+    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 || worker->nodes ||
         !trn_wants_overlap(run->settings) || !trn_overlap_suits(&method))
         return status;
     return trn_overlap_plan(&worker->overlap, trn_net_layout(worker->net), worker->method,
@@ -124,6 +137,8 @@ static terse_status create(struct trn_worker *worker)
     worker->result.classifies = run->input.target == TRN_LABELS;
     status = create_buffers(worker);
     if (status == TERSE_OK)
+        status = create_node(worker);
+    if (status == TERSE_OK)
         status = create_method(worker);
     if (status == TERSE_OK)
         status = plan_overlap(worker);
@@ -143,6 +158,7 @@ void trn_worker_destroy(struct trn_worker *worker)
                              worker->examples,     worker->values,   worker->tokens,
                              worker->lengths,      worker->labels,   worker->targets,
                              worker->stats};
+    terse_group_destroy(worker->nodes);
     trn_writer_destroy(worker->writer); /* before the record, which has the folder's lock */
     trn_worker_drop_room(worker);
     terse_method_destroy(worker->method);
@@ -225,6 +241,18 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats
         out_stats->correct += correct;
         out_stats->examples += count;
     }
+    return status;
+}
+
+/* The gradient becomes the mean over the ranks of this node. */
+static terse_status average_node(struct trn_worker *worker)
+{
+    if (!worker->inner)
+        return TERSE_OK;
+    const terse_status status = terse_group_allreduce(
+        worker->inner, worker->gradient, (size_t)worker->count, worker->scratch, &worker->fault);
+    for (uint64_t i = 0; i < worker->count && status == TERSE_OK; i++)
+        worker->gradient[i] /= (float)worker->run->settings->node_size;
     return status;
 }
 
@@ -336,6 +364,7 @@ static terse_status count_skips(struct trn_worker *worker, const terse_exchange_
 {
     const unsigned long long step = worker->step;
     const char *const stages = terse_method_settings(worker->method);
+    const char *const who = worker->nodes ? "node" : "rank";
     worker->result.skipped += report->skipped != TERSE_OK;
     worker->skips = report->skipped != TERSE_OK ? worker->skips + 1 : 0;
     if (worker->skips < MAX_SKIPS)
@@ -347,13 +376,13 @@ static terse_status count_skips(struct trn_worker *worker, const terse_exchange_
                         step, MAX_SKIPS, stages);
     if (report->skipped == TERSE_OUT_OF_RANGE)
         return com_fail(&worker->fault, TERSE_NOT_FINITE,
-                        "rank %d: step %llu: the gradient overflowed the codec in %u consecutive "
+                        "%s %d: step %llu: the gradient overflowed the codec in %u consecutive "
                         "steps (%.80s); lower the learning rate or use bf16",
-                        report->skipped_by, step, MAX_SKIPS, stages);
+                        who, report->skipped_by, step, MAX_SKIPS, stages);
     return com_fail(&worker->fault, TERSE_NOT_FINITE,
-                    "rank %d: step %llu: the gradient was not finite in %u consecutive steps; "
+                    "%s %d: step %llu: the gradient was not finite in %u consecutive steps; "
                     "lower the learning rate",
-                    report->skipped_by, step, MAX_SKIPS);
+                    who, report->skipped_by, step, MAX_SKIPS);
 }
 
 /* Says once that a rule of bits asks for more than there are. */
@@ -385,6 +414,8 @@ static terse_status step(struct trn_worker *worker, int *stop)
     const double start = trn_now();
     terse_status status = gradient_of(worker, &mine);
     const double computed = trn_now();
+    if (status == TERSE_OK)
+        status = average_node(worker);
     if (status == TERSE_OK)
         status =
             worker->overlap.count > 0

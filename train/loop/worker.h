@@ -54,7 +54,10 @@ struct trn_step_stats {
 
 struct trn_worker {
     const struct trn_run *run;
-    terse_group *group;
+    terse_group *group; /* all ranks */
+    terse_group *inner; /* the ranks of this node; NULL where every rank is a worker */
+    terse_group *outer; /* the leaders, until `nodes` owns it */
+    terse_group *nodes; /* what the method communicates with, then */
     uint32_t rank;
     struct trn_net *net;
     struct trn_order *order;

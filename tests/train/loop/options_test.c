@@ -25,6 +25,8 @@ static struct trn_settings some(int which)
                                  .resume = which ? "c" : "d",
                                  .lr = 0.1 * n,
                                  .workers = n,
+                                 .node_size = n,
+                                 .overlap = which ? "on" : "off",
                                  .batch = n,
                                  .accumulate = n,
                                  .batches = n,

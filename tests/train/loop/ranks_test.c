@@ -122,6 +122,7 @@ static void agree_but_one(struct rank *ranks, const struct com_option *row, uint
                                        .resume = "folder",
                                        .lr = 3,
                                        .workers = 9,
+                                       .node_size = 2,
                                        .batch = 8,
                                        .accumulate = 2,
                                        .batches = 3,
