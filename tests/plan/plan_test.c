@@ -209,6 +209,41 @@ static void other_combines_take_theirs(void **state)
     terse_layout_destroy(layout);
 }
 
+/* One second of bytes from rank 0 to rank 1 and one to rank 2, posted at once, leave one after the
+ * other; then rank 2 sends as much to rank 0. Or both send at once, and it comes in one after the
+ * other. */
+static void a_link_carries_one_thing_at_a_time(void **state)
+{
+    const struct pln_place place = {.bits_per_second = 1e6};
+    struct pln_event of_root[] = {
+        {.kind = PLN_POST, .operation = 0, .sent = 125000},
+        {.kind = PLN_POST, .operation = 1, .sent = 125000},
+        {.kind = PLN_POST, .operation = 2, .received = 125000},
+        {.kind = PLN_WAIT, .operation = 2},
+    };
+    struct pln_event of_first[] = {
+        {.kind = PLN_POST, .operation = 0, .received = 125000},
+        {.kind = PLN_POST, .operation = 1},
+        {.kind = PLN_WAIT, .operation = 0},
+        {.kind = PLN_POST, .operation = 2},
+    };
+    struct pln_event of_second[] = {
+        {.kind = PLN_POST, .operation = 0},
+        {.kind = PLN_POST, .operation = 1, .received = 125000},
+        {.kind = PLN_WAIT, .operation = 1},
+        {.kind = PLN_POST, .operation = 2, .sent = 125000},
+    };
+    struct pln_rank ranks[] = {{of_root, 4, 4}, {of_first, 4, 4}, {of_second, 4, 4}};
+    const struct pln_trace trace = {
+        .workers = 3, .ranks = 3, .rank = ranks, .operations = 3, .every = 1, .scale = 1};
+    (void)state;
+    check_near(pln_simulate(&trace, &place).seconds, 3, 1e-9); /* rank 2 has its bytes after 2 s */
+    of_first[2].kind = of_second[2].kind = PLN_CPU;            /* nobody waits before it sends */
+    of_first[3].sent = 125000;
+    of_root[2].received = 250000;
+    check_near(pln_simulate(&trace, &place).seconds, 2, 1e-9);
+}
+
 /* Messages that do nothing but wait for the latency: two records, and the two ways of a vote. */
 static void latency_counts_once_per_round(void **state)
 {
@@ -407,6 +442,7 @@ int main(void)
         cmocka_unit_test(every_part_of_a_step_is_counted_once),
         cmocka_unit_test(dense_takes_the_line_time),
         cmocka_unit_test(other_combines_take_theirs),
+        cmocka_unit_test(a_link_carries_one_thing_at_a_time),
         cmocka_unit_test(latency_counts_once_per_round),
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(break_even_is_where_both_take_as_long),
