@@ -331,10 +331,11 @@ static void overlap_hides_what_travels_early(void **state)
 /* A sample of the layout has the bytes of the whole, but for what padding and headers make. */
 static void large_layouts_are_sampled(void **state)
 {
-    static const char *const specs[] = {"dense", "signum", "qsgd", "topk"};
+    static const char *const specs[] = {"dense", "signum", "qsgd", "topk", "powersgd"};
     terse_layout *layout = NULL;
+    terse_fault fault;
     (void)state;
-    assert_int_equal(pln_layout_of(4000000, &layout), TERSE_OK);
+    assert_int_equal(pln_layout_parse("2048x1000,1000x1200,752x1000", &layout, &fault), TERSE_OK);
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct pln_trace *const all = trace_of(specs[i], 2, layout, 0);
         struct pln_trace *const sample = trace_of(specs[i], 2, layout, 1000000);
