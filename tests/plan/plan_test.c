@@ -351,6 +351,20 @@ static void large_layouts_are_sampled(void **state)
     terse_layout_destroy(layout);
 }
 
+/* Tensors of one shape are left out, not all shrunk: slices stay as even as those of the whole. */
+static void samples_keep_whole_tensors(void **state)
+{
+    const struct pln_place place = {.bits_per_second = 1e6};
+    terse_layout *layout = NULL;
+    (void)state;
+    assert_int_equal(pln_layout_of(UINT64_C(8) << 20, &layout), TERSE_OK);
+    struct pln_trace *const trace = trace_of("fp16", 16, layout, UINT64_C(16) << 20);
+    check_near(trace->scale, 8, 0.01);
+    check_near(pln_simulate(trace, &place).seconds, 2 * 15.0 / 16 * 16 * (8 << 20) / 1e6, 0.02);
+    pln_trace_free(trace);
+    terse_layout_destroy(layout);
+}
+
 /* Beyond the ranks that can run, in the combines' own proportions. */
 static void many_workers_are_extrapolated(void **state)
 {
@@ -451,6 +465,7 @@ int main(void)
         cmocka_unit_test(break_even_is_where_both_take_as_long),
         cmocka_unit_test(overlap_hides_what_travels_early),
         cmocka_unit_test(large_layouts_are_sampled),
+        cmocka_unit_test(samples_keep_whole_tensors),
         cmocka_unit_test(many_workers_are_extrapolated),
         cmocka_unit_test(local_steps_share_an_exchange),
         cmocka_unit_test(bad_jobs_are_refused),
