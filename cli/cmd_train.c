@@ -96,6 +96,8 @@ static int train(struct train_request *request)
     }
     if (note[0] != '\0' && !request->quiet)
         msg_note("%s", note);
+    request->settings.choose = train_choose_combine;
+    request->settings.choose_context = request;
     const int code = progress_start(request, &progress);
     if (code != CLI_OK)
         return code;

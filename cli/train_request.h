@@ -44,4 +44,10 @@ void train_request_free(struct train_request *request);
 terse_status train_request_method(struct train_request *request, const char *method, char *note,
                                   size_t note_cap, terse_fault *fault);
 
+/* Under mpirun: an all-gather of chosen elements becomes a sparse all-reduce, which has the same
+ * bits, where the plan of this link and CPU says that it is faster. `context` is the request, which
+ * tells whether to print the choice. A trn_choose. */
+terse_status train_choose_combine(void *context, terse_group *group, const terse_layout *layout,
+                                  char spec[TERSE_MAX_METHOD_SPEC], terse_fault *fault);
+
 #endif

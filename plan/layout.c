@@ -2,10 +2,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "record.h"
 
-enum { SIDE = 1024, SMALL = 4096 };
+enum { SIDE = 1024, SMALL = 4096, MOST_ALIKE = 4096 };
 
 terse_status pln_layout_of(uint64_t parameters, terse_layout **out)
 {
@@ -67,24 +68,50 @@ terse_status pln_layout_parse(const char *shapes, terse_layout **out, terse_faul
     return com_fail(fault, status, "shapes: more elements than a layout can have");
 }
 
-/* Of every tensor that is not small the longest dimension shrinks. */
+/* How many tensors have the shape of tensor t, in all and before it. */
+static terse_status count_alike(const terse_layout *layout, const terse_tensor *tensor, uint32_t t,
+                                double *all, double *before)
+{
+    terse_tensor other;
+    terse_status status = TERSE_OK;
+    *all = *before = 0;
+    for (uint32_t i = 0; i < terse_layout_tensors(layout) && status == TERSE_OK; i++) {
+        status = terse_layout_tensor(layout, i, &other);
+        if (status == TERSE_OK && other.ndim == tensor->ndim &&
+            memcmp(other.dims, tensor->dims, tensor->ndim * sizeof *other.dims) == 0) {
+            *all += 1;
+            *before += i < t;
+        }
+    }
+    return status;
+}
+
+/* Of tensors of one shape that are not small some are left out; the others shrink in their longest
+ * dimension by what is missing then. Small tensors stay. */
 terse_status pln_layout_scaled(const terse_layout *layout, double factor, terse_layout **out)
 {
+    const int may_drop = terse_layout_tensors(layout) <= MOST_ALIKE;
     terse_layout *scaled = NULL;
     terse_status status = terse_layout_create(&scaled);
     for (uint32_t t = 0; t < terse_layout_tensors(layout) && status == TERSE_OK; t++) {
         uint64_t dims[TERSE_MAX_DIMS];
         terse_tensor tensor;
         uint32_t longest = 0;
+        double all = 1;
+        double before = 0;
         status = terse_layout_tensor(layout, t, &tensor);
-        for (uint32_t i = 0; i < tensor.ndim && status == TERSE_OK; i++) {
+        if (status == TERSE_OK && may_drop && tensor.count > SMALL)
+            status = count_alike(layout, &tensor, t, &all, &before);
+        const double kept = ceil(all * factor);
+        if (status != TERSE_OK || (tensor.count > SMALL && before >= kept))
+            continue;
+        for (uint32_t i = 0; i < tensor.ndim; i++) {
             dims[i] = tensor.dims[i];
             longest = dims[i] > dims[longest] ? i : longest;
         }
         if (tensor.count > SMALL)
-            dims[longest] = (uint64_t)ceil((double)dims[longest] * factor);
-        if (status == TERSE_OK)
-            status = terse_layout_add(scaled, tensor.name, tensor.ndim, dims);
+            dims[longest] = (uint64_t)ceil((double)dims[longest] * factor * all / kept);
+        status = terse_layout_add(scaled, tensor.name, tensor.ndim, dims);
     }
     if (status == TERSE_OK)
         *out = scaled;

@@ -11,7 +11,7 @@ enum {
     WARM_UP = 20,
     TIMES = 100,
     FIRST_LEN = 64 * 1024,
-    LAST_LEN = 256 * 1024 * 1024,
+    LAST_LEN = 64 * 1024 * 1024, /* that a rank sends at once */
     TRIES = 3,
 };
 
@@ -29,8 +29,9 @@ struct bench {
     uint32_t rank;
     uint32_t workers;
     uint8_t *out;
-    uint8_t *in; /* a message of every rank */
+    uint8_t *in; /* a message of every sender */
     size_t cap;  /* bytes of one */
+    size_t room; /* bytes of all */
     const void **send_at;
     void **recv_at;
     size_t *send_len;
@@ -56,7 +57,7 @@ static terse_status transfer(struct bench *bench, const struct pattern *pattern,
 {
     for (uint32_t r = 0; r < bench->workers; r++) {
         bench->send_at[r] = bench->out;
-        bench->recv_at[r] = bench->in + bench->cap * r;
+        bench->recv_at[r] = r < pattern->senders ? bench->in + bench->cap * r : NULL;
         bench->send_len[r] = sends(pattern, bench->rank, r) ? len : 0;
         bench->recv_len[r] = sends(pattern, r, bench->rank) ? len : 0;
     }
@@ -65,15 +66,16 @@ static terse_status transfer(struct bench *bench, const struct pattern *pattern,
 }
 
 /* Room for messages of this length; a rank that has none ends the measurement on all. */
-static terse_status make_room(struct bench *bench, size_t len)
+static terse_status make_room(struct bench *bench, const struct pattern *pattern, size_t len)
 {
-    if (len <= bench->cap)
+    if (len <= bench->cap && bench->cap * pattern->senders <= bench->room)
         return TERSE_OK;
     free(bench->out);
     free(bench->in);
-    bench->out = calloc(len, 1);
-    bench->in = calloc(len, bench->workers);
     bench->cap = len;
+    bench->room = len * pattern->senders;
+    bench->out = calloc(len, 1);
+    bench->in = calloc(bench->room, 1);
     return bench->out && bench->in ? TERSE_OK
                                    : com_fail(bench->fault, TERSE_NO_MEMORY,
                                               "out of memory for messages of %zu bytes", len);
@@ -106,12 +108,12 @@ static terse_status rate_of(struct bench *bench, const struct pattern *pattern, 
 {
     double seconds[TRIES] = {0};
     size_t len = FIRST_LEN;
-    terse_status status = make_room(bench, len);
+    terse_status status = make_room(bench, pattern, len);
     if (status == TERSE_OK)
         status = time_transfer(bench, pattern, len, &seconds[0]);
     while (status == TERSE_OK && seconds[0] < enough && len * peers < LAST_LEN) {
         len *= seconds[0] < enough / 4 ? 4 : 2;
-        status = make_room(bench, len);
+        status = make_room(bench, pattern, len);
         if (status == TERSE_OK)
             status = time_transfer(bench, pattern, len, &seconds[0]);
     }

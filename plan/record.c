@@ -28,6 +28,7 @@ struct worker {
     float *weights;
     struct pln_rank noted[STEPS - 1];
     const char *spec;
+    double scale; /* parameters of the job over those of the layout */
     int overlaps;
     terse_status status;
     terse_fault fault;
@@ -62,7 +63,7 @@ static terse_status step_in_buckets(struct worker *worker, terse_method *method)
 {
     const double all = (double)terse_layout_count(worker->layout);
     /* a bucket has its share of the model, not of the sample */
-    const double least = (double)worker->job->bucket / sizeof(float) / worker->member.world->scale;
+    const double least = (double)worker->job->bucket / sizeof(float) / worker->scale;
     uint32_t end = terse_layout_tensors(worker->layout);
     uint64_t count = 0;
     terse_tensor tensor;
@@ -179,9 +180,9 @@ static terse_status run_workers(struct worker *workers, uint32_t count, terse_fa
     return status;
 }
 
-/* One trace of a layout as it is; `scale` is noted with messages alone. */
+/* One trace of a layout as it is. */
 static terse_status record(const struct pln_job *job, const char *spec, const terse_layout *layout,
-                           double scale, struct pln_trace **out, terse_fault *fault)
+                           struct pln_trace **out, terse_fault *fault)
 {
     const uint32_t count = job->workers;
     const size_t floats = (size_t)terse_layout_count(layout);
@@ -195,7 +196,6 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
     float *const weights = calloc((floats + SHIFT) * count, sizeof *weights);
     struct pln_trace *const trace = trace_of(count, count);
     status = pln_world_create(&world, count);
-    world.scale = scale;
     if (!workers || !gradient || !weights || !trace)
         status = TERSE_NO_MEMORY;
     if (status != TERSE_OK)
@@ -204,13 +204,15 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
     if (status == TERSE_OK)
         pln_gradient(gradient, floats + (size_t)SHIFT * count);
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-        workers[i] = (struct worker){.member = {.world = &world, .rank = i},
-                                     .job = job,
-                                     .layout = layout,
-                                     .gradient = gradient + (size_t)SHIFT * i,
-                                     .weights = weights + (floats + SHIFT) * i,
-                                     .spec = spec,
-                                     .overlaps = job->bucket > 0 && chosen.has_buckets};
+        workers[i] =
+            (struct worker){.member = {.world = &world, .rank = i},
+                            .job = job,
+                            .layout = layout,
+                            .gradient = gradient + (size_t)SHIFT * i,
+                            .weights = weights + (floats + SHIFT) * i,
+                            .spec = spec,
+                            .scale = (double)terse_layout_count(job->layout) / (double)floats,
+                            .overlaps = job->bucket > 0 && chosen.has_buckets};
     if (status == TERSE_OK)
         status = run_workers(workers, count, fault);
     for (uint32_t i = 0; workers && trace && i < count; i++)
@@ -230,47 +232,76 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
 
 /* ---- layouts that are too large ---- */
 
-static double cpu_of(const struct pln_trace *trace)
+/* Does a message of this event grow with the model? Records, lengths and checks do not. */
+static int grows(const struct pln_trace *trace, const struct pln_event *event)
 {
-    double sum = 0;
-    for (uint32_t i = 0; i < trace->ranks; i++)
-        for (size_t e = 0; e < trace->rank[i].count; e++)
-            if (trace->rank[i].event[e].kind == PLN_CPU)
-                sum += trace->rank[i].event[e].amount;
-    return sum;
+    const double most = 256.0 * (trace->workers - 1);
+    return event->kind == PLN_POST && (event->sent > most || event->received > most);
 }
 
-static void multiply_cpu(struct pln_trace *trace, double factor)
+/* What grows, in sum over all ranks: CPU seconds, and bytes. */
+struct total {
+    double parameters;
+    double cpu;
+    double bytes;
+};
+
+static struct total total_of(const struct pln_trace *trace, const terse_layout *layout)
 {
+    struct total total = {.parameters = (double)terse_layout_count(layout)};
     for (uint32_t i = 0; i < trace->ranks; i++)
-        for (size_t e = 0; e < trace->rank[i].count; e++)
-            if (trace->rank[i].event[e].kind == PLN_CPU)
-                trace->rank[i].event[e].amount *= factor;
+        for (size_t e = 0; e < trace->rank[i].count; e++) {
+            const struct pln_event *const event = &trace->rank[i].event[e];
+            total.cpu += event->kind == PLN_CPU ? event->amount : 0;
+            total.bytes += grows(trace, event) ? event->sent : 0;
+        }
+    return total;
 }
 
-/* A sample of the layout stands for it. Bytes grow with the parameters; CPU times have a constant
- * part, which a second sample of a quarter of the size tells apart. */
+/* The value at `all` parameters over that of the larger sample, on the line through both samples:
+ * at least 1, at most in proportion. */
+static double growth(const struct total *large, const struct total *small, double at_large,
+                     double at_small, double all)
+{
+    const double step = large->parameters - small->parameters;
+    const double slope = step > 0 ? (at_large - at_small) / step : 0;
+    const double factor = at_large > 0 ? 1 + slope * (all - large->parameters) / at_large : 1;
+    return fmin(fmax(factor, 1), all / large->parameters);
+}
+
+static void multiply(struct pln_trace *trace, double cpu, double bytes)
+{
+    for (uint32_t i = 0; i < trace->ranks; i++)
+        for (size_t e = 0; e < trace->rank[i].count; e++) {
+            struct pln_event *const event = &trace->rank[i].event[e];
+            const double factor = grows(trace, event) ? bytes : 1;
+            event->amount *= event->kind == PLN_CPU ? cpu : 1;
+            event->sent *= factor;
+            event->received *= factor;
+        }
+}
+
+/* A sample of the layout stands for it, and one of a quarter of its size tells what does not grow
+ * with it: constant work, and factors of matrices, which grow with a dimension alone. */
 static terse_status record_sample(const struct pln_job *job, const char *spec, double factor,
                                   struct pln_trace **out, terse_fault *fault)
 {
     const double all = (double)terse_layout_count(job->layout);
     terse_layout *layout[2] = {NULL, NULL};
     struct pln_trace *trace[2] = {NULL, NULL};
-    double count[2] = {0, 0};
+    struct total total[2] = {{.parameters = 0}, {.parameters = 0}};
     terse_status status = TERSE_OK;
     for (int i = 0; i < 2 && status == TERSE_OK; i++) {
         status = pln_layout_scaled(job->layout, i == 0 ? factor : factor / 4, &layout[i]);
-        if (status != TERSE_OK)
-            continue;
-        count[i] = (double)terse_layout_count(layout[i]);
-        status = record(job, spec, layout[i], all / count[i], &trace[i], fault);
+        if (status == TERSE_OK)
+            status = record(job, spec, layout[i], &trace[i], fault);
+        if (status == TERSE_OK)
+            total[i] = total_of(trace[i], layout[i]);
     }
     if (status == TERSE_OK) {
-        const double cpu[2] = {cpu_of(trace[0]), cpu_of(trace[1])};
-        const double slope = count[0] > count[1] ? (cpu[0] - cpu[1]) / (count[0] - count[1]) : 0;
-        const double factor_of_cpu = 1 + slope * (all - count[0]) / cpu[0];
-        multiply_cpu(trace[0], fmin(fmax(factor_of_cpu, 1), all / count[0]));
-        trace[0]->scale = all / count[0];
+        multiply(trace[0], growth(&total[0], &total[1], total[0].cpu, total[1].cpu, all),
+                 growth(&total[0], &total[1], total[0].bytes, total[1].bytes, all));
+        trace[0]->scale = all / total[0].parameters;
         *out = trace[0];
         trace[0] = NULL;
     }
@@ -286,7 +317,7 @@ static terse_status record_real(const struct pln_job *job, const char *spec, uin
 {
     const double factor =
         (double)most / ((double)terse_layout_count(job->layout) * (double)job->workers);
-    return most == 0 || factor >= 1 ? record(job, spec, job->layout, 1, out, fault)
+    return most == 0 || factor >= 1 ? record(job, spec, job->layout, out, fault)
                                     : record_sample(job, spec, factor, out, fault);
 }
 

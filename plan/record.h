@@ -10,16 +10,12 @@
  * waiting passes it on. So a CPU time is that of a rank that has the machine for itself. */
 struct pln_world {
     uint32_t workers;
-    double scale; /* messages of more than PLN_FIXED bytes are noted so many times longer */
     pthread_mutex_t token;
     pthread_cond_t changed;
     struct pln_alltoall *under_way; /* TERSE_MAX_REQUESTS of them, by number */
     uint64_t done;                  /* all-to-alls that are complete */
     int32_t left;                   /* a rank that has failed; -1: none */
 };
-
-/* A longest message that does not grow with the model: records, lengths, checks. */
-enum { PLN_FIXED = 256 };
 
 /* One rank: the context of its engine. */
 struct pln_member {

@@ -55,7 +55,9 @@ static void land(struct play *play, uint32_t operation)
         flight[i].done = fmax(flight[i].posted, flight[i].leaves);
         if (flight[i].received > 0) {
             const double in = 8 * flight[i].received / play->place->bits_per_second;
-            const double arrived = fmax(last, fmax(play->clock[i].in_free, first) + in);
+            /* an extrapolation may leave bytes to receive and none to send */
+            const double begins = isfinite(first) ? first : flight[i].posted;
+            const double arrived = fmax(last, fmax(play->clock[i].in_free, begins) + in);
             play->clock[i].in_free = arrived;
             flight[i].done = fmax(flight[i].done, arrived);
         }

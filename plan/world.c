@@ -17,7 +17,7 @@ struct pln_alltoall {
 
 terse_status pln_world_create(struct pln_world *world, uint32_t workers)
 {
-    *world = (struct pln_world){.workers = workers, .scale = 1, .left = -1};
+    *world = (struct pln_world){.workers = workers, .left = -1};
     world->under_way = calloc(TERSE_MAX_REQUESTS, sizeof *world->under_way);
     if (!world->under_way)
         return TERSE_NO_MEMORY;
@@ -87,11 +87,6 @@ void pln_member_compute(struct pln_member *member, double share)
     member->since = cpu_seconds();
 }
 
-static double noted_len(const struct pln_world *world, size_t len)
-{
-    return len > PLN_FIXED ? (double)len * world->scale : (double)len;
-}
-
 /* ---- the engine ---- */
 
 static int make_arrays(struct pln_alltoall *all, size_t workers)
@@ -142,8 +137,8 @@ static terse_status post(void *context, uint32_t slot, const terse_alltoallv *al
     memcpy(all->recv_at + at, alltoallv->recv_at, workers * sizeof *all->recv_at);
     memcpy(all->recv_len + at, alltoallv->recv_len, workers * sizeof *all->recv_len);
     for (size_t r = 0; r < workers; r++) {
-        event.sent += noted_len(world, alltoallv->send_len[r]);
-        event.received += noted_len(world, alltoallv->recv_len[r]);
+        event.sent += (double)alltoallv->send_len[r];
+        event.received += (double)alltoallv->recv_len[r];
     }
     note(member, event);
     member->of_slot[slot] = member->posted++;

@@ -27,8 +27,7 @@ extern "C" {
 
 typedef struct terse_exchange terse_exchange;
 
-/* NULL and zero mean the default. min and plain are refused with combine=vote and sparse-allreduce.
- */
+/* NULL and zero mean the default. min and plain are refused with combine=vote. */
 typedef struct terse_exchange_options {
     size_t size;         /* sizeof(terse_exchange_options), for later additions */
     const char *codec;   /* a codec spec; "f32" */

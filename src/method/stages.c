@@ -250,9 +250,8 @@ static terse_status check_together(const struct tsi_stages *stages, const terse_
                         "travels plain: leave out min and plain, or use scope=tensor");
     if (tsi_has_plain(codec, combine))
         return TERSE_OK;
-    return tsi_fail(fault, TERSE_BAD_SPEC, 0, "combine %s has no plain tensors: %s", combine->name,
-                    combine == &tsi_combine_sparse_allreduce ? "use allgather"
-                                                             : "leave out min and plain");
+    return tsi_fail(fault, TERSE_BAD_SPEC, 0,
+                    "combine %s has no plain tensors: leave out min and plain", combine->name);
 }
 
 terse_status tsi_stages_combine(const struct tsi_stages *stages, const terse_codec_about *codec,
@@ -276,8 +275,7 @@ terse_status tsi_stages_combine(const struct tsi_stages *stages, const terse_cod
 
 int tsi_has_plain(const terse_codec_about *codec, const struct tsi_combine_ops *combine)
 {
-    return combine != &tsi_combine_vote && combine != &tsi_combine_sparse_allreduce &&
-           !(codec->traits & TERSE_CODEC_TERNARY);
+    return combine != &tsi_combine_vote && !(codec->traits & TERSE_CODEC_TERNARY);
 }
 
 int tsi_votes(const terse_codec_about *codec, const struct tsi_combine_ops *combine)

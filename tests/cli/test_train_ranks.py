@@ -43,6 +43,23 @@ class OpenMpi(TrainCase):
                 for key in ("weights_hash", "loss", "accuracy", "bytes_sent", "workers"):
                     self.assertEqual(there[key], here[key], key)
 
+    def test_the_combine_is_chosen_by_cost(self):
+        """Six workers that choose most elements: the sums of a sparse all-reduce are shorter than all
+        choices. Weights do not depend on it, and what the user chose stays."""
+        words = ("--method", "topk:keep=0.9", "--steps", "3", "--model", "cnn")
+        here = self.train(*words, "--workers", "6")
+        done = run(launch(6), ("train", *self.small, "--json", "-v", *words))
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        there = result_of(done.stdout)
+        self.assertRegex(done.stderr.decode(), r"combine sparse-allreduce: an exchange is predicted to take .*, "
+                                               r"with allgather ")
+        self.assertIn("combine=sparse-allreduce", there["exchange"])
+        self.assertEqual(there["weights_hash"], here["weights_hash"])
+        self.assertLess(there["bytes_sent"], here["bytes_sent"] / 2)
+        given = self.ranks(6, "--method", "topk:keep=0.9,combine=allgather", "--steps", "3", "--model", "cnn")
+        self.assertIn("combine=allgather", given["exchange"])
+        self.assertEqual(given["weights_hash"], here["weights_hash"])
+
     def test_threads_never_matter(self):
         words = ("--method", "def:ratio=4", "--steps", "5")
         here = self.train(*words, "--workers", "2")["weights_hash"]

@@ -149,6 +149,38 @@ static void tensors_do_not_matter(void **unused)
     terse_layout_destroy(small);
 }
 
+/* ---- the same bits with a sparse all-reduce ---- */
+
+/* It sums what an all-gather sums, in the same order, plain tensors too: which one is taken is a
+ * question of time alone. */
+static void a_sparse_allreduce_has_the_bits_of_an_allgather(void **unused)
+{
+    static const char *const specs[] = {
+        "topk:keep=0.05",
+        "topk:keep=0.05,min=64",
+        "topk:keep=0.05,min=1000000",
+        "topk:keep=0.02,min=64,momentum=0.9,wd=0.01",
+        "regtopk:keep=0.3,mu=1,min=64",
+        "regtopk:keep=0.05,form=cur,momentum=0.9,min=200,values=f16",
+        "topk:keep=0.05,every=3,min=64",
+        "topk:keep=0.05,feedback=none,min=64",
+    };
+    terse_layout *const layouts[] = {subject_layout(), large_layout()};
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++)
+        for (int l = 0; l < 2; l++) {
+            char sparse[128];
+            assert_int_equal(terse_method_spec_with(specs[s], "combine=sparse-allreduce", 0, sparse,
+                                                    sizeof sparse, NULL),
+                             TERSE_OK);
+            if (hash_of_training(specs[s], layouts[l], 1) !=
+                hash_of_training(sparse, layouts[l], 1))
+                fail_msg("%s: other bits than with allgather", sparse);
+        }
+    terse_layout_destroy(layouts[0]);
+    terse_layout_destroy(layouts[1]);
+}
+
 /* ---- buckets ---- */
 
 struct scene {
@@ -348,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_of_all_parameters_are_sent),
         cmocka_unit_test(tensors_do_not_matter),
+        cmocka_unit_test(a_sparse_allreduce_has_the_bits_of_an_allgather),
         cmocka_unit_test(buckets_do_not_matter),
         cmocka_unit_test(wrong_posts_are_refused),
         cmocka_unit_test(too_many_parameters_are_refused),

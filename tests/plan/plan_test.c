@@ -209,6 +209,43 @@ static void other_combines_take_theirs(void **state)
     terse_layout_destroy(layout);
 }
 
+/* One second of bytes from rank 0 to rank 1 and one to rank 2, posted at once, leave one after the
+ * other; then rank 2 sends as much to rank 0. Or both send at once, and it comes in one after the
+ * other. */
+static void a_link_carries_one_thing_at_a_time(void **state)
+{
+    const struct pln_place place = {.bits_per_second = 1e6};
+    struct pln_event of_root[] = {
+        {.kind = PLN_POST, .operation = 0, .sent = 125000},
+        {.kind = PLN_POST, .operation = 1, .sent = 125000},
+        {.kind = PLN_POST, .operation = 2, .received = 125000},
+        {.kind = PLN_WAIT, .operation = 2},
+    };
+    struct pln_event of_first[] = {
+        {.kind = PLN_POST, .operation = 0, .received = 125000},
+        {.kind = PLN_POST, .operation = 1},
+        {.kind = PLN_WAIT, .operation = 0},
+        {.kind = PLN_POST, .operation = 2},
+    };
+    struct pln_event of_second[] = {
+        {.kind = PLN_POST, .operation = 0},
+        {.kind = PLN_POST, .operation = 1, .received = 125000},
+        {.kind = PLN_WAIT, .operation = 1},
+        {.kind = PLN_POST, .operation = 2, .sent = 125000},
+    };
+    struct pln_rank ranks[] = {{of_root, 4, 4}, {of_first, 4, 4}, {of_second, 4, 4}};
+    const struct pln_trace trace = {
+        .workers = 3, .ranks = 3, .rank = ranks, .operations = 3, .every = 1, .scale = 1};
+    (void)state;
+    check_near(pln_simulate(&trace, &place).seconds, 3, 1e-9); /* rank 2 has its bytes after 2 s */
+    of_first[2].kind = of_second[2].kind = PLN_CPU;            /* nobody waits before it sends */
+    of_first[3].sent = 125000;
+    of_root[2].received = 250000;
+    check_near(pln_simulate(&trace, &place).seconds, 2, 1e-9);
+    of_first[3].sent = of_second[3].sent = 0; /* as an extrapolation may have it */
+    check_near(pln_simulate(&trace, &place).seconds, 2, 1e-9);
+}
+
 /* Messages that do nothing but wait for the latency: two records, and the two ways of a vote. */
 static void latency_counts_once_per_round(void **state)
 {
@@ -296,10 +333,11 @@ static void overlap_hides_what_travels_early(void **state)
 /* A sample of the layout has the bytes of the whole, but for what padding and headers make. */
 static void large_layouts_are_sampled(void **state)
 {
-    static const char *const specs[] = {"dense", "signum", "qsgd", "topk"};
+    static const char *const specs[] = {"dense", "signum", "qsgd", "topk", "powersgd"};
     terse_layout *layout = NULL;
+    terse_fault fault;
     (void)state;
-    assert_int_equal(pln_layout_of(4000000, &layout), TERSE_OK);
+    assert_int_equal(pln_layout_parse("2048x1000,1000x1200,752x1000", &layout, &fault), TERSE_OK);
     for (size_t i = 0; i < sizeof specs / sizeof specs[0]; i++) {
         struct pln_trace *const all = trace_of(specs[i], 2, layout, 0);
         struct pln_trace *const sample = trace_of(specs[i], 2, layout, 1000000);
@@ -310,6 +348,20 @@ static void large_layouts_are_sampled(void **state)
         pln_trace_free(all);
         pln_trace_free(sample);
     }
+    terse_layout_destroy(layout);
+}
+
+/* Tensors of one shape are left out, not all shrunk: slices stay as even as those of the whole. */
+static void samples_keep_whole_tensors(void **state)
+{
+    const struct pln_place place = {.bits_per_second = 1e6};
+    terse_layout *layout = NULL;
+    (void)state;
+    assert_int_equal(pln_layout_of(UINT64_C(8) << 20, &layout), TERSE_OK);
+    struct pln_trace *const trace = trace_of("fp16", 16, layout, UINT64_C(16) << 20);
+    check_near(trace->scale, 8, 0.01);
+    check_near(pln_simulate(trace, &place).seconds, 2 * 15.0 / 16 * 16 * (8 << 20) / 1e6, 0.02);
+    pln_trace_free(trace);
     terse_layout_destroy(layout);
 }
 
@@ -407,11 +459,13 @@ int main(void)
         cmocka_unit_test(every_part_of_a_step_is_counted_once),
         cmocka_unit_test(dense_takes_the_line_time),
         cmocka_unit_test(other_combines_take_theirs),
+        cmocka_unit_test(a_link_carries_one_thing_at_a_time),
         cmocka_unit_test(latency_counts_once_per_round),
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(break_even_is_where_both_take_as_long),
         cmocka_unit_test(overlap_hides_what_travels_early),
         cmocka_unit_test(large_layouts_are_sampled),
+        cmocka_unit_test(samples_keep_whole_tensors),
         cmocka_unit_test(many_workers_are_extrapolated),
         cmocka_unit_test(local_steps_share_an_exchange),
         cmocka_unit_test(bad_jobs_are_refused),

@@ -225,8 +225,8 @@ def case_a_vote_has_no_mean_over_the_others(rank, workers):
 
 
 def case_combines_without_plain_tensors(rank, workers):
-    state = state_of("topk:combine=sparse-allreduce")
-    assert state._chosen.min == 0 and state._chosen.combine == "sparse-allreduce"
+    state = state_of("signum")
+    assert state._chosen.min == 0 and state._chosen.combine == "vote"
     state.close()
     state = state_of("topk", min=5)
     assert state._chosen.min == 5

@@ -12,6 +12,11 @@
 
 #include "common/json.h"
 
+/* Another spec of the same bits, for example with another combine: called once by every rank of a
+ * group before its method is made, and collective. It may replace `spec`, on all ranks alike. */
+typedef terse_status trn_choose(void *context, terse_group *group, const terse_layout *layout,
+                                char spec[TERSE_MAX_METHOD_SPEC], terse_fault *fault);
+
 /* Most of these are options of a command: loop/options.c has a row for each. */
 struct trn_settings {
     const char *model;
@@ -49,6 +54,8 @@ struct trn_settings {
     /* Makes the groups of terse_group_nodes out of the processes of `group`. */
     terse_status (*split)(uint32_t node_size, terse_group **inner, terse_group **outer,
                           terse_fault *fault);
+    trn_choose *choose;        /* NULL: the method as it is; not called for threads */
+    void *choose_context;
 };
 
 /* How a training ended. */

@@ -74,13 +74,20 @@ static terse_status create_method(struct trn_worker *worker)
         .skip_finite_check = 0,
         .worker_weight = trn_weighs_shards(settings) ? (double)trn_order_count(worker->order) : 0,
     };
+    const terse_layout *const layout = trn_net_layout(worker->net);
+    terse_group *const group = worker->nodes ? worker->nodes : worker->group;
+    char spec[TERSE_MAX_METHOD_SPEC];
+    terse_status status = TERSE_OK;
+    (void)snprintf(spec, sizeof spec, "%s", settings->method);
+    if (settings->choose && settings->group)
+        status = settings->choose(settings->choose_context, group, layout, spec, &worker->fault);
+    if (status != TERSE_OK)
+        return status;
     trn_net_init(worker->net, settings->seed, worker->weights);
-    const terse_status status = trn_start_weights(worker);
-    return status == TERSE_OK
-               ? terse_method_create(settings->method, worker->nodes ? worker->nodes : worker->group,
-                                     trn_net_layout(worker->net), worker->weights, &options,
-                                     &worker->method, &worker->fault)
-               : status;
+    status = trn_start_weights(worker);
+    return status == TERSE_OK ? terse_method_create(spec, group, layout, worker->weights, &options,
+                                                    &worker->method, &worker->fault)
+                              : status;
 }
 
 /* The ranks of this node as one worker of the method. */
