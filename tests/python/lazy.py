@@ -3,6 +3,7 @@
 Trainers hold such a State while they start their processes. Each rank is a new process."""
 
 import copy
+import multiprocessing
 import os
 import pickle
 import sys
@@ -103,7 +104,10 @@ def main():
     copied = pickle.loads(pickle.dumps(states[0]))
     assert copied.spec == states[0].spec and copied is not states[0]
     print("ok it can be asked and pickled before")
-    torch.multiprocessing.spawn(work, (workers, free_port(), states), nprocs=workers)
+    # A server that has imported torch forks the ranks: each would take seconds to do so.
+    multiprocessing.set_forkserver_preload(["torch.distributed", "torch._dynamo"])
+    torch.multiprocessing.start_processes(work, (workers, free_port(), states), nprocs=workers,
+                                          start_method="forkserver")
     print("ok it joins at the first bucket, with the weights of one that joined at once")
     print("ok it joins when a state is loaded")
     print("ok a rank that differs is named in the first backward")

@@ -225,6 +225,21 @@ def case_a_state_takes_its_threads_with_it(rank, workers):
     assert after[0] <= before[0] + 3 and after[1] <= before[1] + 2 * workers, (before, after)
 
 
+def case_the_threads_of_a_state_do_not_preempt(rank, workers):
+    """gloo's threads of a State are batch threads; those of the user's groups stay as they are."""
+    def policies():
+        return {thread: os.sched_getscheduler(int(thread))
+                for thread in os.listdir("/proc/self/task")}
+
+    before = policies()
+    state = terse.torch.State("topk:keep=0.1")
+    after = policies()
+    made = [policy for thread, policy in after.items() if thread not in before]
+    assert made and set(made) == {os.SCHED_BATCH}, made
+    assert all(after[thread] == policy for thread, policy in before.items() if thread in after)
+    state.close()
+
+
 def case_a_slow_transfer_is_no_timeout(rank, workers):
     """Messages go in pieces, and the timeout counts from the last piece. Of two ranks, rank 1 takes
     longer to send them than the timeout."""

@@ -6,10 +6,11 @@ library's buffers. (all_to_all_single takes uneven lengths as well, but needs on
 is three times slower for large ones.)"""
 
 import ctypes
+import os
 import weakref
 from ctypes import byref, c_char, c_void_p
 from datetime import timedelta
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 import torch
 import torch.distributed as dist
@@ -32,6 +33,23 @@ def members(process_group: Optional[Any]) -> List[int]:
             for rank in range(dist.get_world_size(process_group))]
 
 
+def _threads() -> Set[str]:
+    """The threads of this process; none where the system has no such list."""
+    return set(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else set()
+
+
+def _never_preempt(threads: Set[str]) -> None:
+    """Makes them batch threads, which get their share of a core but do not take it from the thread
+    that wakes them. gloo's thread spins while another one holds the lock of a connection; where it
+    interrupts the very thread that is sending, it spins until that one gets a core again."""
+    for thread in threads:
+        try:
+            if os.sched_getscheduler(int(thread)) == os.SCHED_OTHER:
+                os.sched_setscheduler(int(thread), os.SCHED_BATCH, os.sched_param(0))
+        except OSError:  # it has ended, or the system forbids it: then as the scheduler likes
+            pass
+
+
 def own_group(process_group: Optional[Any], seconds: float) -> Any:
     """A new gloo group of the same ranks in the same order, for terse alone. Collective over all
     global ranks, but no barrier: a rank may return while others are still inside."""
@@ -39,7 +57,10 @@ def own_group(process_group: Optional[Any], seconds: float) -> Any:
         raise RuntimeError("torch.distributed is not initialised: call init_process_group first")
     ranks = members(process_group)
     order: Dict[str, Any] = {} if ranks == sorted(ranks) else {"sort_ranks": False}
-    return dist.new_group(ranks, timeout=timedelta(seconds=seconds), backend="gloo", **order)
+    before = _threads()
+    group = dist.new_group(ranks, timeout=timedelta(seconds=seconds), backend="gloo", **order)
+    _never_preempt(_threads() - before)
+    return group
 
 
 def agreed_group(process_group: Optional[Any], seconds: float, mine: Any,
