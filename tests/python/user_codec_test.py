@@ -85,7 +85,7 @@ class Codecs(unittest.TestCase):
         self.assertTrue((other == back).all(), "all workers draw the same")
         later = terse.decode(terse.encode(X, "random-k:keep=0.25", seed=1, step=3))
         self.assertFalse((later == back).all())
-        self.assertRaisesRegex(ValueError, "keep is in 1e-06..1.0, not 2",
+        self.assertRaisesRegex(ValueError, "keep is a number in 1e-06..1.0, not '2'; for example keep=0.01",
                                terse.encode, X, "random-k:keep=2")
 
     def test_it_trains_like_the_built_in_codec(self):
