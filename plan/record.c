@@ -68,7 +68,10 @@ static terse_status step_in_buckets(struct worker *worker, terse_method *method)
     uint64_t count = 0;
     terse_tensor tensor;
     terse_status status = TERSE_OK;
+    status = terse_method_progress(method, &worker->fault); /* opens the step */
+    pln_member_meet(&worker->member);
     pln_member_compute(&worker->member, 1 - backward);
+    worker->member.backward = 1;
     for (uint32_t t = end; t-- > 0 && status == TERSE_OK;) {
         status = terse_layout_tensor(worker->layout, t, &tensor);
         count += tensor.count;
@@ -79,6 +82,7 @@ static terse_status step_in_buckets(struct worker *worker, terse_method *method)
         end = t;
         count = 0;
     }
+    worker->member.backward = 0;
     return status == TERSE_OK ? terse_method_finish(method, worker->gradient, NULL, &worker->fault)
                               : status;
 }

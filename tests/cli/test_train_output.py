@@ -68,7 +68,8 @@ class Printed(TrainCase):
                 ("topk", (), "lr=0.02,momentum=0.9,min=1024"),
                 ("topk", ("--lr", "0.3"), "lr=0.3,momentum=0.9,min=1024"),
                 ("topk:momentum=0.5,lr=0.1,min=7", ("--lr", "0.3"), "lr=0.1,momentum=0.5,min=7"),
-                ("topk:combine=sparse-allreduce", (), "combine=sparse-allreduce,lr=0.02,momentum=0.9"),
+                ("topk:combine=sparse-allreduce", (),
+                 "combine=sparse-allreduce,lr=0.02,momentum=0.9,min=1024"),
                 ("signum", (), "lr=0.0005"), ("dense", (), "lr=0.02"), ("def-a", (), "lr=0.02,min=1024")):
             self.assertEqual(method(spec, *more), [spec.split(":")[0], wanted], (spec, more))
         self.assertEqual(method("codec=sign", "--lr", "0.01"), ["codec=sign,lr=0.01"])

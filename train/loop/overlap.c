@@ -2,11 +2,6 @@
 
 #include "loop/worker.h"
 
-int trn_overlap_suits(const terse_method_description *method)
-{
-    return method->has_buckets && method->passes == 1;
-}
-
 terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *layout,
                               terse_method *method, const float *gradient)
 {
@@ -27,6 +22,23 @@ terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *l
         elements = tensors = 0;
     }
     return TERSE_OK;
+}
+
+/* Buckets must change neither the result nor what can be resumed from. They would where the whole
+ * gradient is needed (clipping, local steps), and where a codec keeps state for each bucket
+ * (PowerSGD). What an adversary sends is made of its whole gradient, and a node averages before it
+ * sends. */
+terse_status trn_overlap_start(struct trn_worker *worker)
+{
+    const struct trn_run *const run = worker->run;
+    terse_method_description method = {.size = sizeof method};
+    const terse_status status =
+        terse_method_describe(run->settings->method, &method, &worker->fault);
+    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 || worker->nodes ||
+        !trn_wants_overlap(run->settings) || !method.has_buckets || method.passes > 1)
+        return status;
+    return trn_overlap_plan(&worker->overlap, trn_net_layout(worker->net), worker->method,
+                            worker->gradient);
 }
 
 terse_status trn_overlap_begin(struct trn_overlap *overlap, terse_fault *fault)

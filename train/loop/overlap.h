@@ -25,14 +25,13 @@ struct trn_overlap {
     uint32_t posted;                           /* of the step under way */
 };
 
-/* 1: buckets change neither the result of the method nor what can be resumed from. Not so where the
- * whole gradient is needed (clipping, local steps), and where a codec keeps state for each bucket
- * (PowerSGD). */
-int trn_overlap_suits(const terse_method_description *method);
-
 /* Cuts the layout into buckets. TERSE_TOO_SMALL: there are too many. */
 TERSE_CHECK terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *layout,
                                           terse_method *method, const float *gradient);
+
+struct trn_worker;
+/* The worker's plan, where its method and its settings allow one; none else. */
+TERSE_CHECK terse_status trn_overlap_start(struct trn_worker *worker);
 
 /* Before the forward pass: opens the step. */
 TERSE_CHECK terse_status trn_overlap_begin(struct trn_overlap *overlap, terse_fault *fault);

@@ -102,20 +102,6 @@ static terse_status create_node(struct trn_worker *worker)
     return status == TERSE_OK ? terse_group_set_timeout(worker->nodes, timeout) : status;
 }
 
-/* What an adversary sends is made of its whole gradient, and a node averages before it sends. */
-static terse_status plan_overlap(struct trn_worker *worker)
-{
-    const struct trn_run *const run = worker->run;
-    terse_method_description method = {.size = sizeof method};
-    const terse_status status =
-        terse_method_describe(run->settings->method, &method, &worker->fault);
-    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 || worker->nodes ||
-        !trn_wants_overlap(run->settings) || !trn_overlap_suits(&method))
-        return status;
-    return trn_overlap_plan(&worker->overlap, trn_net_layout(worker->net), worker->method,
-                            worker->gradient);
-}
-
 static terse_status create(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
@@ -148,7 +134,7 @@ static terse_status create(struct trn_worker *worker)
     if (status == TERSE_OK)
         status = create_method(worker);
     if (status == TERSE_OK)
-        status = plan_overlap(worker);
+        status = trn_overlap_start(worker);
     if (status == TERSE_OK && run->checkpoint)
         status = trn_worker_restore(worker);
     if (status == TERSE_OK && settings->out)
