@@ -107,19 +107,26 @@ int chk_concurrency(struct chk_subject *s, struct chk_finding *finding)
 
 enum { FEW = 64, DRAWS = 4000 };
 
-/* Adds what one draw decodes to. */
-static terse_status draw(terse_codec *codec, const terse_rng_key *key, const float *in,
-                         struct chk_buffer payload, double *sum, double *squares)
+/* Adds what draws of one codec decode to. The payload has just the length of its bound. */
+static terse_status draw(terse_codec *codec, uint64_t seed, const float *in, double *sum,
+                         double *squares)
 {
-    float decoded[FEW] = {0};
-    size_t len;
-    terse_status status = terse_codec_encode(codec, 0, key, in, payload.at, payload.len, &len);
-    if (status == TERSE_OK)
-        status = terse_codec_decode_add(codec, 0, key, payload.at, len, decoded, NULL);
-    for (size_t i = 0; i < FEW; i++) {
-        sum[i] += (double)decoded[i];
-        squares[i] += (double)decoded[i] * (double)decoded[i];
+    const size_t bound = terse_codec_payload_bound(codec, 0);
+    uint8_t *const payload = malloc(bound ? bound : 1);
+    terse_status status = payload ? TERSE_OK : TERSE_NO_MEMORY;
+    for (uint64_t step = 0; step < DRAWS && status == TERSE_OK; step++) {
+        const terse_rng_key key = {.seed = seed, .step = step};
+        float decoded[FEW] = {0};
+        size_t len;
+        status = terse_codec_encode(codec, 0, &key, in, payload, bound, &len);
+        if (status == TERSE_OK)
+            status = terse_codec_decode_add(codec, 0, &key, payload, len, decoded, NULL);
+        for (size_t i = 0; i < FEW; i++) {
+            sum[i] += (double)decoded[i];
+            squares[i] += (double)decoded[i] * (double)decoded[i];
+        }
     }
+    free(payload);
     return status;
 }
 
@@ -134,10 +141,8 @@ int chk_unbiasedness(struct chk_subject *s, struct chk_finding *finding)
     chk_fill(s, CHK_NORMAL, 7);
     if (status == TERSE_OK)
         status = terse_codec_create(s->settings->spec, layout, NULL, &codec, NULL);
-    for (uint64_t step = 0; step < DRAWS && status == TERSE_OK; step++) {
-        const terse_rng_key key = {.seed = s->settings->seed, .step = step};
-        status = draw(codec, &key, s->in, s->payload[0], sum, squares);
-    }
+    if (status == TERSE_OK)
+        status = draw(codec, s->settings->seed, s->in, sum, squares);
     terse_codec_destroy(codec);
     terse_layout_destroy(layout);
     if (status != TERSE_OK)

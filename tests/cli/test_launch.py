@@ -152,17 +152,18 @@ class Launch(TrainCase):
         self.assertLess(abs(statistics.mean(differences)), 3 * max(error, 0.005))
 
     def test_signals_end_it_after_a_checkpoint(self):
-        whole = self.whole()
+        long = ("--steps", "6000")  # two signals, each behind a checkpoint that a disk may delay
+        whole = self.train(*WORDS, *long, "--workers", "4")
         for _, launcher, env in self.each():
             for number, code in ((signal.SIGTERM, REQUEUE), (signal.SIGINT, INTERRUPTED)):
-                process = self.start(launcher, env)
+                process = self.start(launcher, env, *long)
                 before = self.checkpoints("run")[-1:] or [0]
                 self.wait_for_checkpoint("run", process, before[0] + 10)
                 process.send_signal(number)
                 _, err = self.finish(process)
                 self.assertEqual(process.returncode, code, err)
                 self.assertEqual(self.incidents(err), [])
-            process = self.start(launcher, env)  # the same command, as a batch system would
+            process = self.start(launcher, env, *long)  # the same command, as a batch system would
             out, err = self.finish(process)
             self.assertEqual(process.returncode, OK, err)
             self.assertEqual(json.loads(out)["weights_hash"], whole["weights_hash"])

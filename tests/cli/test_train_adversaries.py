@@ -52,7 +52,7 @@ class Adversaries(TrainCase):
                 words = ("--method", method, "--workers", "3", "--steps", "9")
                 honest = self.train(*words)["weights_hash"]
                 name = "run%d" % i
-                whole = self.train(*words, "--adversaries", attack, "--checkpoint-every", "4",
+                whole = self.train(*words, "--adversaries", attack, "--checkpoint-every", "8",
                                    "--out", self.path(name))
                 self.assertNotEqual(whole["weights_hash"], honest)
                 self.assertEqual(whole["adversaries"], attack)

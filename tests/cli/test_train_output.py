@@ -216,11 +216,23 @@ class Folder(TrainCase):
         names = set(os.listdir(self.path("a/run")))
         events = {name for name in names if name.startswith("events.out.tfevents.")}
         self.assertEqual(len(events), 1)
+        # due at 5, 10 and the end; at 10 it is skipped if that of 5 is still being written
+        skipped = self.result["checkpoints_skipped"]
+        self.assertIn(skipped, (0, 1))
+        self.assertEqual(self.result["checkpoints"] + skipped, 3)
         self.assertEqual(names - events, {"run.json", "metrics.jsonl", "weights.safetensors",
-                                          "checkpoint-10.terse", "checkpoint-12.terse"})
+                                          "checkpoint-%d.terse" % (5 if skipped else 10),
+                                          "checkpoint-12.terse"})
         data = self.read("a/run/" + events.pop())
         for tag in (b"train/loss", b"test/loss", b"test/accuracy", b"bytes/sent"):
             self.assertIn(tag, data)
+
+    def test_two_checkpoints_are_kept(self):
+        """The newest, in whichever run they were written; the last of a run is never skipped."""
+        self.assertEqual(self.checkpoints("a/run")[-1], 12)
+        for steps, kept in ((15, [12, 15]), (16, [15, 16]), (22, [20, 22])):
+            self.train("--resume", self.path("a/run"), "--steps", str(steps))
+            self.assertEqual(self.checkpoints("a/run"), kept)
 
 
 class Options(TrainCase):
