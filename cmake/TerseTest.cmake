@@ -71,8 +71,9 @@ function(terse_add_test name)
     if(ARG_LONG)
         set(long LONG)
     endif()
+    # OpenMP threads that wait by spinning take the processor from those they wait for.
     terse_test_properties(${name} ${long} TIMEOUT ${ARG_TIMEOUT} LABELS binary ${ARG_LABELS}
-                          ENV ${ARG_ENV})
+                          ENV OMP_WAIT_POLICY=passive ${ARG_ENV})
 endfunction()
 
 function(terse_add_script name)

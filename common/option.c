@@ -226,8 +226,9 @@ int com_option_differs(const struct com_option *option, const void *values, cons
     const int is_there = read_value(option, json, &kept);
     const char *const old_text = is_there && kept.text ? kept.text : "";
     const char *const new_text = now.text ? now.text : "";
-    if (is_there && strcmp(old_text, new_text) == 0 && kept.whole == now.whole &&
-        kept.real == now.real)
+    const int same =
+        strcmp(old_text, new_text) == 0 || (option->same && option->same(old_text, new_text));
+    if (is_there && same && kept.whole == now.whole && kept.real == now.real)
         return 0;
     if (!com_json_get(json, option->key) && !option->usual && com_option_is_zero(option, values))
         return 0;

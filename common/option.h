@@ -30,8 +30,10 @@ struct com_option {
     const char *help;      /* {default} and {choices} are replaced */
     const char *elsewhere; /* error text of a command that lacks the option */
     const char *key;       /* key in JSON; NULL: it is not written */
-    unsigned flags;        /* meaning defined by the table */
-    size_t offset;         /* offset of the value in the struct of values */
+    /* 1: two texts are the same value; NULL: if they are the same bytes. */
+    int (*same)(const char *a, const char *b);
+    unsigned flags; /* meaning defined by the table */
+    size_t offset;  /* offset of the value in the struct of values */
 };
 
 /* Sets the value from the text typed. TERSE_BAD_SPEC: it is not such a number; the fault has

@@ -80,7 +80,7 @@ static void write_number(double value, char *out, size_t cap)
 {
     const locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
     const locale_t before = plain == (locale_t)0 ? (locale_t)0 : uselocale(plain);
-    for (int digits = 1; digits <= 17; digits++) {
+    for (int digits = 6; digits <= 17; digits++) { /* with fewer, 300 would be 3e+02 */
         (void)snprintf(out, cap, "%.*g", digits, value);
         if (strtod(out, NULL) == value)
             break;

@@ -163,6 +163,19 @@ class Settings(TrainCase):
             with self.subTest(words=words):
                 self.assertIn(name, self.refused(*words))
 
+    def test_a_method_is_the_same_in_other_digits(self):
+        """A checkpoint may have 300 as 3e+02; another value is another method."""
+        first = self.train("--steps", "4", "--method", "topk:keep=0.05,ramp=300", "--out",
+                           self.path("ramp"))
+        self.assertIn("ramp=300,", first["method"])
+        whole = self.read("ramp/checkpoint-4.terse")
+        for text, expect in (("3e+02", 0), ("3e+03", REFUSED)):
+            other = first["method"].replace("300", text)
+            self.write("ramp/checkpoint-4.terse", with_settings(whole, method=other))
+            self.terse("train", "-q", "--resume", self.path("ramp"), "--steps", "5", "--method",
+                       "topk:keep=0.05,ramp=300", "--out", self.path("to" + text), expect=expect)
+        self.assertEqual(self.checkpoints("to3e+02"), [5])
+
     def test_settings_need_not_be_given_again(self):
         rest = self.json("train", "--json", "-q", "--resume", self.path("run"), "--steps", "6")
         self.assertEqual((rest["steps"], rest["workers"], rest["model"]), (6, 2, "logistic"))

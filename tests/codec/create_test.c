@@ -82,6 +82,25 @@ static void the_spec_is_written_out_in_full(void **unused)
     terse_layout_destroy(layout);
 }
 
+/* As people type them: digits up to a million, and no more of them than there must be. */
+static void numbers_are_written_as_they_are_typed(void **unused)
+{
+    static const char *const typed[] = {"1",        "100",   "300",    "16384",
+                                        "120000",   "0.02",  "0.0001", "1234.5",
+                                        "12345678", "1e+30", "1e-07",  "0.1234567890123"};
+    terse_layout *layout = layout_of(10);
+    (void)unused;
+    for (size_t i = 0; i < sizeof typed / sizeof typed[0]; i++) {
+        char spec[64];
+        terse_codec *codec = NULL;
+        (void)snprintf(spec, sizeof spec, "nearest:k=6,range=%s", typed[i]);
+        assert_int_equal(terse_codec_create(spec, layout, NULL, &codec, NULL), TERSE_OK);
+        assert_string_equal(terse_codec_spec(codec), spec);
+        terse_codec_destroy(codec);
+    }
+    terse_layout_destroy(layout);
+}
+
 static void bad_calls_are_refused(void **unused)
 {
     terse_layout *layout = layout_of(10);
@@ -163,6 +182,7 @@ int main(void)
         cmocka_unit_test(faults_of_specs_have_position_and_reason),
         cmocka_unit_test(specs_do_not_depend_on_the_locale),
         cmocka_unit_test(the_spec_is_written_out_in_full),
+        cmocka_unit_test(numbers_are_written_as_they_are_typed),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(layouts_without_elements_work),
         cmocka_unit_test(wire_ids_are_stable),

@@ -327,6 +327,26 @@ def case_owners_of_qadam_with_other_workers(rank, workers):
     remove(folder, rank)
 
 
+def case_a_spec_is_the_same_in_other_digits(rank, workers):
+    """Earlier libraries wrote 300 as 3e+02."""
+    ddp, state = hooked(net(), "topk:keep=0.05,min=300")
+    train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.05), rank, range(2))
+    saved = state.state_dict()
+    assert ",min=300" in saved["spec"], saved["spec"]
+    older = saved["spec"].replace("min=300", "min=3e+02")
+    state.load_state_dict(dict(saved, spec=older))
+    other = older.replace("3e+02", "3e+03")
+    raises(ValueError, lambda: state.load_state_dict(dict(saved, spec=other)), "spec")
+    optimizer = optim.Spec(net().parameters(), "topk:keep=0.05,min=300", lr=0.05)
+    whole = optimizer.state_dict()
+    group = whole["terse_state"]["groups"][0]
+    group["spec"] = group["spec"].replace("min=300", "min=3e+02")
+    assert "3e+02" in group["spec"], group["spec"]
+    optimizer.load_state_dict(whole)
+    for each in (state, optimizer):
+        each.close()
+
+
 def case_other_settings_are_refused(rank, workers):
     ddp, state = hooked(net(), "topk:keep=0.05")
     train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.05), rank, range(2))

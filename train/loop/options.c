@@ -1,6 +1,9 @@
 #include "loop/options.h"
 
 #include <stddef.h>
+#include <string.h>
+
+#include <terse/method.h>
 
 #include "data/data.h"
 #include "net/net.h"
@@ -11,6 +14,16 @@
 #define SAME (TRN_RESUMED | TRN_SHARED | TRN_OF_RANKS)
 #define AT(member) .offset = offsetof(struct trn_settings, member)
 
+/* Specs that set the same options to the same values: a checkpoint may write 300 as 3e+02. */
+static int is_same_method(const char *a, const char *b)
+{
+    char first[TERSE_MAX_METHOD_SPEC];
+    char second[TERSE_MAX_METHOD_SPEC];
+    return terse_method_spec_with(a, "", 0, first, sizeof first, NULL) == TERSE_OK &&
+           terse_method_spec_with(b, "", 0, second, sizeof second, NULL) == TERSE_OK &&
+           strcmp(first, second) == 0;
+}
+
 const struct com_option trn_options[] = {
     {.name = "method",
      .kind = COM_OPTION_TEXT,
@@ -19,6 +32,7 @@ const struct com_option trn_options[] = {
      .help = "`terse methods` lists them; default {default}",
      .elsewhere = "--method: write --methods \"dense;signum;...\"",
      .key = "method",
+     .same = is_same_method,
      .flags = TRN_OF_TRAIN | SAME,
      AT(method)},
     {.name = "plugin",

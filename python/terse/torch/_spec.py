@@ -54,6 +54,15 @@ def complete(spec: str, least: int, steps: int) -> str:
     return try_spec(spec_with(spec, "min=%d" % least), steps=steps, aggregate_out=True)
 
 
+def rewritten(saved: Any) -> Any:
+    """A saved spec as this library writes it: an earlier one wrote 300 as 3e+02. What is no spec
+    stays as it is."""
+    try:
+        return spec_with(str(saved), "")
+    except ValueError:
+        return saved
+
+
 def agree(group: Any, mine: Any, failure: Optional[Exception], what: str) -> None:
     """Raises on every rank if one has failed or has other settings than rank 0; collective."""
     gathered: List[Any] = [None] * dist.get_world_size(group)

@@ -20,7 +20,7 @@ from .._library import TerseError
 from .._method import Method, Shape, Totals, describe
 from . import _report, _state
 from ._checks import FLOATS, log
-from ._spec import agree, complete, shown
+from ._spec import agree, complete, rewritten, shown
 from .group import Group, members
 from .hook import DEFAULT_MIN
 
@@ -146,6 +146,7 @@ class Replicas:
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
         """Loads the state of this rank; call it on every rank, between the same steps."""
+        saved = {**saved, "spec": rewritten(saved.get("spec"))}
         for name, mine in (("spec", self.spec), ("seed", self._seed), ("rank", self.rank),
                            ("workers", self.workers)):
             if saved.get(name) != mine:

@@ -15,7 +15,7 @@ from ._buckets import Buckets, Item, Names
 from ._staging import Staging
 from ._checks import (ddp_of, log, on_device, refuse, refuse_bucket, refuse_parameters,
                       warn_of_rates)
-from ._spec import complete, shown
+from ._spec import complete, rewritten, shown
 from .group import Group, agreed_group, members
 
 DEFAULT_MIN = 1024
@@ -336,6 +336,7 @@ class State:
         it was saved with another spec, seed, rank or number of workers. terse.torch.load_all
         accepts another number of workers."""
         self._settle()
+        saved = {**saved, "spec": rewritten(saved.get("spec"))}
         for name, mine in (("spec", self.spec), ("seed", self._seed), ("workers", self.workers),
                            ("rank", self.rank)):
             if saved.get(name) != mine:

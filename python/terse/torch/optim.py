@@ -22,7 +22,7 @@ from .._library import MethodReport, TerseError
 from .._method import Totals, describe, entries, spec_with, try_spec
 from . import _report, _state
 from ._param_groups import ParamGroup, all_finite, as_groups, take_names, together
-from ._spec import agree
+from ._spec import agree, rewritten
 from .group import Group, members, own_group
 
 
@@ -241,7 +241,8 @@ class Optimizer(torch.optim.Optimizer):
                 ("seed", saved.get("seed"), self._seed),
                 ("rank", saved.get("rank"), self.rank),
                 ("workers", saved.get("workers"), self.workers),
-                ("specs", [each["spec"] for each in theirs], [group.spec for group in groups]),
+                ("specs", [rewritten(each["spec"]) for each in theirs],
+                 [group.spec for group in groups]),
                 ("tensors", [each["tensors"] for each in theirs],
                  [group.tensors for group in groups])):
             if that != mine:
