@@ -150,7 +150,7 @@ static terse_status measure(const terse_layout *layout, const struct buffers *bu
 int main(int argc, char **argv)
 {
     const size_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : USUAL_COUNT;
-    const int turns = argc > 2 ? atoi(argv[2]) : USUAL_TURNS;
+    const int turns = argc > 2 ? (int)strtol(argv[2], NULL, 10) : USUAL_TURNS;
     struct buffers buffers = {.cap = 4 * count + 64};
     terse_layout *layout = NULL;
     int slow = 0;

@@ -138,14 +138,14 @@ static int count_children(pid_t process)
 {
     char path[64];
     char state = '?';
-    int child = 0;
+    char child[16];
     int count = 0;
     (void)snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)process, (int)process);
     FILE *const children = fopen(path, "re");
     if (!children)
         return -1;
-    while (fscanf(children, "%d", &child) == 1) {
-        (void)snprintf(path, sizeof path, "/proc/%d/stat", child);
+    while (fscanf(children, "%15s", child) == 1) {
+        (void)snprintf(path, sizeof path, "/proc/%s/stat", child);
         FILE *const file = fopen(path, "re");
         const int is_read = file && fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
         count += file && !(is_read && (state == 'Z' || state == 'X'));

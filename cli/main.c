@@ -14,8 +14,8 @@ const struct command *const command_table[] = {
 #ifdef TERSE_TRAIN
     &cmd_plan,    &cmd_train,     &cmd_launch,  &cmd_compare,
 #endif
-    &cmd_report,  &cmd_reproduce, &cmd_methods, &cmd_codecs, &cmd_encode, &cmd_decode,
-    &cmd_inspect, &cmd_check,     &cmd_bench,   &cmd_info,   &cmd_help,   NULL,
+    &cmd_report,  &cmd_reproduce, &cmd_methods, &cmd_codecs,  &cmd_encode, &cmd_decode,
+    &cmd_inspect, &cmd_check,     &cmd_bench,   &cmd_info,    &cmd_help,   NULL,
 };
 
 static int is_help(const char *word)

@@ -199,6 +199,7 @@ int plan_make(const struct plan_request *request, const terse_layout *layout,
         return code;
     }
     qsort(plan.row, plan.rows, sizeof *plan.row, by_time);
+    plan.dense = plan.row;
     for (size_t i = plan.rows; i-- > 0;)
         if (is_dense(&plan.row[i]))
             plan.dense = &plan.row[i];

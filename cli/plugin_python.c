@@ -2,9 +2,12 @@
  * shared library and its modules are, and that library is opened. Any thread calls the functions of
  * a plugin through ctypes, which takes and leaves the interpreter's lock around each call. */
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <terse/user_codec.h>
@@ -27,13 +30,42 @@ static struct com_text paths; /* of modules, as a list of Python's bytes */
 enum { LONGEST_LINE = 4096 };
 
 /* Prints, one a line: the library with and without its folder, the home, the paths of modules. */
-static const char question[] =
-    "\"${TERSE_PYTHON:-python3}\" -c 'import os, sys, sysconfig\n"
-    "name = sysconfig.get_config_var(\"INSTSONAME\") or \"\"\n"
-    "print(os.path.join(sysconfig.get_config_var(\"LIBDIR\") or \"\", name))\n"
-    "print(name)\n"
-    "print(sys.base_prefix + \":\" + sys.base_exec_prefix)\n"
-    "print(\"\\n\".join(path for path in sys.path if path))' 2>/dev/null";
+static char question[] = "import os, sys, sysconfig\n"
+                         "name = sysconfig.get_config_var('INSTSONAME') or ''\n"
+                         "print(os.path.join(sysconfig.get_config_var('LIBDIR') or '', name))\n"
+                         "print(name)\n"
+                         "print(sys.base_prefix + ':' + sys.base_exec_prefix)\n"
+                         "print('\\n'.join(path for path in sys.path if path))";
+
+extern char **environ;
+
+/* The answer to the question, from the interpreter that is used; NULL: it cannot be run. */
+static FILE *ask(pid_t *process)
+{
+    static char usual[] = "python3";
+    static char option[] = "-c";
+    char *const named = getenv("TERSE_PYTHON");
+    char *const words[] = {named && *named ? named : usual, option, question, NULL};
+    posix_spawn_file_actions_t files;
+    int ends[2];
+    if (pipe(ends) != 0)
+        return NULL;
+    (void)fcntl(ends[0], F_SETFD, FD_CLOEXEC);
+    (void)fcntl(ends[1], F_SETFD, FD_CLOEXEC);
+    int failed = posix_spawn_file_actions_init(&files);
+    if (!failed) {
+        failed =
+            posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO) ||
+            posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0) ||
+            posix_spawnp(process, words[0], &files, NULL, words, environ);
+        (void)posix_spawn_file_actions_destroy(&files);
+    }
+    (void)close(ends[1]);
+    FILE *const answer = failed ? NULL : fdopen(ends[0], "r");
+    if (!answer)
+        (void)close(ends[0]);
+    return answer;
+}
 
 /* b'...' of any bytes. */
 static void put_bytes(struct com_text *out, const char *text)
@@ -72,6 +104,13 @@ static void *open_line(char *line)
     return strstr(line, ".so") ? dlopen(line, RTLD_NOW | RTLD_GLOBAL) : NULL;
 }
 
+static terse_status no_python(terse_fault *fault)
+{
+    return com_fail(fault, TERSE_UNSUPPORTED,
+                    "it needs Python, and python3 cannot be run; name the interpreter in "
+                    "TERSE_PYTHON");
+}
+
 static terse_status open_library(FILE *answer, void **out, terse_fault *fault)
 {
     char line[LONGEST_LINE] = "";
@@ -82,9 +121,7 @@ static terse_status open_library(FILE *answer, void **out, terse_fault *fault)
             return com_fail(fault, TERSE_UNSUPPORTED, "python3 does not name its modules");
     }
     if (!library && line[0] == '\0')
-        return com_fail(fault, TERSE_UNSUPPORTED,
-                        "it needs Python, and python3 cannot be run; name the interpreter in "
-                        "TERSE_PYTHON");
+        return no_python(fault);
     if (!library)
         return com_fail(fault, TERSE_UNSUPPORTED,
                         "it needs Python's shared library %.60s, which cannot be opened; install "
@@ -118,12 +155,13 @@ static terse_status find_all(void *library, terse_fault *fault)
 /* Starts the interpreter in the home of the one that was asked, and lets its lock go. */
 static terse_status start(terse_fault *fault)
 {
-    FILE *const answer = popen(question, "r");
+    pid_t process;
+    FILE *const answer = ask(&process);
     char home[LONGEST_LINE] = "";
     char line[LONGEST_LINE];
     void *library = NULL;
     if (!answer)
-        return com_fail(fault, TERSE_UNSUPPORTED, "a shell cannot be started");
+        return no_python(fault);
     terse_status status = open_library(answer, &library, fault);
     if (status == TERSE_OK && fgets(home, sizeof home, answer))
         home[strcspn(home, "\n")] = '\0';
@@ -132,7 +170,8 @@ static terse_status start(terse_fault *fault)
         line[strcspn(line, "\n")] = '\0';
         put_bytes(&paths, line);
     }
-    (void)pclose(answer);
+    (void)fclose(answer);
+    (void)waitpid(process, NULL, 0);
     if (status == TERSE_OK)
         status = find_all(library, fault);
     if (status != TERSE_OK)

@@ -94,7 +94,7 @@ terse_status pln_layout_scaled(const terse_layout *layout, double factor, terse_
     terse_layout *scaled = NULL;
     terse_status status = terse_layout_create(&scaled);
     for (uint32_t t = 0; t < terse_layout_tensors(layout) && status == TERSE_OK; t++) {
-        uint64_t dims[TERSE_MAX_DIMS];
+        uint64_t dims[TERSE_MAX_DIMS] = {0};
         terse_tensor tensor;
         uint32_t longest = 0;
         double all = 1;

@@ -180,9 +180,11 @@ terse_status pln_measure(terse_group *group, struct pln_measured *out, terse_fau
         status = rate_of(&bench, &both, 1, out->latency, &out->both_way);
     if (status == TERSE_OK)
         status = rate_of(&bench, &all, workers - 1, out->latency, &out->loaded);
-    if (status == TERSE_OK) { /* buffers of a request under way must live */
-        free(bench.out);
-        free(bench.in);
+    out->kept[0] = bench.out;
+    out->kept[1] = bench.in;
+    for (int i = 0; i < 2 && status == TERSE_OK; i++) {
+        free(out->kept[i]);
+        out->kept[i] = NULL;
     }
     free(bench.send_at);
     free(bench.recv_at);

@@ -123,6 +123,8 @@ struct pln_measured {
     double one_way;  /* bits per second from rank 0 to rank 1 */
     double both_way; /* the same while rank 1 sends as much */
     double loaded;   /* that a rank sends, and receives, while all send to all */
+    void *kept[2];   /* after a failure: buffers of requests under way, which live as long as the
+                        group */
 };
 
 /* Collective, some seconds. At least two workers. */

@@ -76,11 +76,11 @@ void tsi_codec_prescan(terse_codec *codec, const terse_rng_key *key, const float
 
 /* terse_codec_encode(_take) and terse_codec_decode_add for some pieces. `in` and `out` are the
  * whole flat buffer; `take` is NULL or `in` without its const. fresh 1: decoding overwrites the
- * pieces of `out` instead of adding to them. */
+ * pieces of `out` instead of adding to them. Why encoding failed is in codec->fault. */
 TERSE_CHECK terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const float *in, float *take, void *payload, size_t cap,
-                                          size_t *len, terse_fault *fault);
+                                          size_t *len);
 TERSE_CHECK terse_status tsi_codec_decode(terse_codec *codec, uint32_t pass,
                                           const terse_rng_key *key, struct tsi_pieces pieces,
                                           const void *payload, size_t len, int fresh, float *out,

@@ -68,9 +68,10 @@ static terse_status check(const terse_codec *codec, uint32_t pass, const terse_r
 
 terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng_key *key,
                               struct tsi_pieces pieces, const float *in, float *take, void *payload,
-                              size_t cap, size_t *len, terse_fault *fault)
+                              size_t cap, size_t *len)
 {
-    terse_status status = check(codec, pass, key, pieces, in, payload, fault);
+    codec->fault = (terse_fault){.rank = -1};
+    terse_status status = check(codec, pass, key, pieces, in, payload, &codec->fault);
     size_t at = 0;
     if (status != TERSE_OK)
         return status;
@@ -83,7 +84,7 @@ terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng
         size_t used = 0;
         if (!call.ops)
             continue;
-        call.fault = fault;
+        call.fault = &codec->fault;
         call.prescanned = seen->in == in && seen->count == call.piece->count;
         seen->count = 0; /* a prescan is used once */
         status = call.ops->encode(&call, in + offset, take ? take + offset : NULL,
@@ -215,9 +216,8 @@ static terse_status encode_all(terse_codec *codec, uint32_t pass, const terse_rn
     if (!codec || !len)
         return TERSE_BAD_ARGUMENT;
     const struct tsi_pieces all = {0, codec->piece_count};
-    codec->fault = (terse_fault){.rank = -1};
     const terse_status status =
-        tsi_codec_encode(codec, pass, key, all, in, take, payload, cap, len, &codec->fault);
+        tsi_codec_encode(codec, pass, key, all, in, take, payload, cap, len);
     codec->scores = (struct tsi_scores){0};
     return status;
 }

@@ -105,9 +105,8 @@ static terse_status send(struct tsi_bucket *bucket)
     else if (bucket->status == TERSE_OK)
         (void)tsi_bucket_fail(bucket,
                               tsi_codec_encode(bucket->codec, bucket->pass, &in->key, pieces,
-                                               in->source, in->take, all->payload, SIZE_MAX, &len,
-                                               &fault),
-                              (int32_t)in->rank, &fault);
+                                               in->source, in->take, all->payload, SIZE_MAX, &len),
+                              (int32_t)in->rank, &bucket->codec->fault);
     if (bucket->status != TERSE_OK)
         memset(all->payload, 0, len);
     for (size_t i = 0; in->weighting.weight && i < len / sizeof(float); i++)

@@ -126,7 +126,6 @@ size_t tsi_encode_part(struct tsi_bucket *bucket, struct tsi_messages *messages,
     const struct tsi_pieces pieces = messages->owned[messages->to_all ? rank : receiver];
     uint8_t *const frame = messages->send_at[receiver];
     const terse_rng_key key = part_of(bucket, messages, rank, receiver).key;
-    terse_fault fault = {.rank = -1};
     uint64_t from = tsi_now();
     size_t len = 0;
     if (pieces.count == 0)
@@ -134,9 +133,8 @@ size_t tsi_encode_part(struct tsi_bucket *bucket, struct tsi_messages *messages,
     if (bucket->status == TERSE_OK)
         (void)tsi_bucket_fail(bucket,
                               tsi_codec_encode(messages->codec, bucket->pass, &key, pieces, in,
-                                               take, frame + TSI_PART_PAYLOAD_AT, SIZE_MAX, &len,
-                                               &fault),
-                              (int32_t)rank, &fault);
+                                               take, frame + TSI_PART_PAYLOAD_AT, SIZE_MAX, &len),
+                              (int32_t)rank, &messages->codec->fault);
     tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
     return tsi_seal_part(bucket, messages, receiver, len);
 }

@@ -210,7 +210,8 @@ static terse_status send(struct tsi_bucket *bucket)
     if (bucket->status == TERSE_OK) {
         terse_status status =
             tsi_codec_encode(bucket->codec, 0, &in->key, all, in->source, in->take, sparse->own,
-                             SIZE_MAX, &bucket->payload_len, &fault);
+                             SIZE_MAX, &bucket->payload_len);
+        fault = bucket->codec->fault;
         if (status == TERSE_OK)
             status = tsi_codec_decode(bucket->codec, 0, &in->key, all, sparse->own,
                                       bucket->payload_len, 0, in->dense, &fault);

@@ -98,7 +98,9 @@ terse_status terse_method_post(terse_method *method, const float *gradient, uint
 
 terse_status terse_method_progress(terse_method *method, terse_fault *fault)
 {
-    terse_status status = check_posting(method, method ? method->buffers.weights : NULL, fault);
+    if (!method)
+        return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
+    terse_status status = check_posting(method, method->buffers.weights, fault);
     if (status != TERSE_OK || (method->stages.model && method->failed == TERSE_OK))
         return status;
     if (method->step.state == TSI_STEP_NONE)

@@ -109,7 +109,7 @@ static terse_status quantize_weights(terse_method *method, struct tsi_bucket *bu
                piece->count * sizeof(float));
     }
     terse_status status =
-        tsi_codec_encode(bucket->back_codec, 0, &key, all, weights, NULL, payload, cap, &len, NULL);
+        tsi_codec_encode(bucket->back_codec, 0, &key, all, weights, NULL, payload, cap, &len);
     if (status == TERSE_OK) {
         memset(weights, 0, method->count * sizeof(float));
         status = tsi_codec_decode(bucket->back_codec, 0, &key, all, payload, len, 0, weights, NULL);

@@ -138,7 +138,9 @@ static terse_status lies_encode(const terse_user_call *call, const float *in, ui
 {
     const int now = atomic_load(&lie);
     (void)in;
-    *len = (size_t)((int)(call->count * sizeof(float)) + (now < FAILS ? now : 0));
+    *len = call->count * sizeof(float);
+    if (now < FAILS)
+        *len = now < 0 ? *len - (size_t)-now : *len + (size_t)now;
     memset(section, 0, call->count * sizeof(float));
     return now == FAILS ? TERSE_BAD_ARGUMENT : TERSE_OK;
 }
