@@ -63,11 +63,12 @@ void chk_fill(struct chk_subject *subject, enum chk_kind kind, uint64_t salt)
 
 static int buffer_create(struct chk_buffer *buffer, size_t len)
 {
-    uint8_t *const whole = malloc(len + 2 * GUARD);
-    if (!whole)
+    buffer->at = malloc(len + 2 * GUARD);
+    if (!buffer->at)
         return 0;
-    memset(whole, PATTERN, len + 2 * GUARD);
-    *buffer = (struct chk_buffer){whole + GUARD, len};
+    memset(buffer->at, PATTERN, len + 2 * GUARD);
+    buffer->at += GUARD;
+    buffer->len = len;
     return 1;
 }
 

@@ -71,7 +71,7 @@ static terse_status record(const struct plan_request *request, const terse_layou
 static int add_rows(const struct plan_request *request, const terse_layout *layout,
                     const char *spec, struct plan *plan)
 {
-    const char *own = NULL;
+    const char *own = ""; /* the combine of the first row */
     for (uint32_t c = 0; c == 0 || (request->all_combines && terse_combine_name(c - 1)); c++) {
         const char *const combine = c == 0 ? NULL : terse_combine_name(c - 1);
         struct plan_row *const row = &plan->row[plan->rows];

@@ -54,7 +54,7 @@ struct trn_settings {
     /* Makes the groups of terse_group_nodes out of the processes of `group`. */
     terse_status (*split)(uint32_t node_size, terse_group **inner, terse_group **outer,
                           terse_fault *fault);
-    trn_choose *choose;        /* NULL: the method as it is; not called for threads */
+    trn_choose *choose; /* NULL: the method as it is; not called for threads */
     void *choose_context;
 };
 
