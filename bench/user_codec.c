@@ -154,8 +154,10 @@ int main(int argc, char **argv)
     struct buffers buffers = {.cap = 4 * count + 64};
     terse_layout *layout = NULL;
     int slow = 0;
-    if (count == 0 || turns < 1 || turns > MOST_TURNS)
-        return fprintf(stderr, "user_codec [COUNT] [TURNS], 1 to %d turns\n", MOST_TURNS), 2;
+    if (count == 0 || turns < 1 || turns > MOST_TURNS) {
+        (void)fprintf(stderr, "user_codec [COUNT] [TURNS], 1 to %d turns\n", MOST_TURNS);
+        return 2;
+    }
     buffers.in = malloc(count * sizeof(float));
     buffers.out = calloc(count, sizeof(float));
     buffers.payload = malloc(buffers.cap);

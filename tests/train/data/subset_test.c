@@ -124,7 +124,7 @@ static void test_too_little_is_refused(void **state)
 static void check_kept(const struct trn_data *whole, const struct trn_data *kept,
                        const uint32_t new_label[10])
 {
-    for (int split = 0; split < TRN_SPLITS; split++) {
+    for (enum trn_split split = 0; split < TRN_SPLITS; split++) {
         uint32_t at = 0;
         for (uint32_t i = 0; i < trn_data_about(whole)->count[split]; i++) {
             uint32_t label[2];
