@@ -16,6 +16,7 @@ struct scene {
     uint32_t workers;
     double weight[MOST]; /* of each worker; 0: none */
     uint32_t twin[MOST]; /* whose gradients a worker has; 0: its own, else that rank + 1 */
+    int posts;           /* 1: tensors are posted one by one, the last first */
     size_t count;
     float *weights[MOST]; /* results */
     float *residual[MOST];
@@ -57,6 +58,17 @@ static void scene_free(struct scene *scene)
     }
 }
 
+static terse_status step(const struct scene *scene, terse_method *method,
+                         const terse_layout *layout, const float *gradient, terse_fault *fault)
+{
+    terse_status status = TERSE_OK;
+    if (!scene->posts)
+        return terse_method_step(method, gradient, NULL, fault);
+    for (uint32_t t = terse_layout_tensors(layout); t-- > 0 && status == TERSE_OK;)
+        status = terse_method_post(method, gradient, t, 1, fault);
+    return status == TERSE_OK ? terse_method_finish(method, gradient, NULL, fault) : status;
+}
+
 static const char *train(terse_group *handle, void *context)
 {
     struct scene *const scene = context;
@@ -77,7 +89,7 @@ static const char *train(terse_group *handle, void *context)
         gradient_of(scene->twin[rank] ? scene->twin[rank] - 1 : rank, s, gradient, scene->count);
         for (size_t i = 0; i < scene->count; i++)
             scene->gradients[rank][i] += (double)gradient[i];
-        status = terse_method_step(method, gradient, NULL, &fault);
+        status = step(scene, method, layout, gradient, &fault);
     }
     if (status == TERSE_OK)
         status = terse_method_eval_weights(method, scene->eval[rank], &fault);
@@ -176,6 +188,26 @@ static void both_exact_combines_have_the_same_bits(void **unused)
     assert_memory_equal(scene[0].hash, scene[1].hash, sizeof scene[0].hash);
     for (int k = 0; k < 2; k++)
         scene_free(&scene[k]);
+}
+
+static void buckets_are_weighted_alike(void **unused)
+{
+    static const char *const specs[] = {"dense:lr=1", "qsgd:lr=1,combine=allgather",
+                                        "topk:lr=1,combine=allgather",
+                                        "topk:lr=1,combine=sparse-allreduce", "ef-sign:lr=1"};
+    (void)unused;
+    for (size_t s = 0; s < sizeof specs / sizeof specs[0]; s++) {
+        struct scene whole = scene_new(specs[s], WORKERS, unequal);
+        struct scene parts = scene_new(specs[s], WORKERS, unequal);
+        parts.posts = 1;
+        workers_run(WORKERS, train, &whole);
+        workers_run(WORKERS, train, &parts);
+        for (uint32_t r = 0; r < WORKERS; r++)
+            if (whole.hash[r] != parts.hash[r])
+                fail_msg("%s: rank %u has other bits with buckets", specs[s], r);
+        scene_free(&whole);
+        scene_free(&parts);
+    }
 }
 
 /* A worker of weight 3 is as good as three workers with its gradients. */
@@ -371,6 +403,7 @@ int main(void)
         cmocka_unit_test(weighted_means),
         cmocka_unit_test(every_combine_of_a_selection),
         cmocka_unit_test(both_exact_combines_have_the_same_bits),
+        cmocka_unit_test(buckets_are_weighted_alike),
         cmocka_unit_test(a_weight_counts_workers),
         cmocka_unit_test(evaluation_weights_are_weighted),
         cmocka_unit_test(equal_weights_change_no_bit),
