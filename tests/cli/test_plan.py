@@ -94,6 +94,17 @@ class Plan(Case):
         rows = self.json(*SMALL, "1gbit", "--json", "--combines", "--method", "topk")["rows"]
         self.assertTrue(any("sparse-allreduce" in row["method"] for row in rows), rows)
 
+    def test_which_combine_is_faster(self):
+        """Six workers on a slow link: the sums of a sparse all-reduce are shorter than all choices if
+        most elements are chosen, and cost a round more if few are."""
+        for keep, faster in (("0.9", "sparse-allreduce"), ("0.001", "allgather")):
+            rows = self.json("plan", "--parameters", "100k", "--workers", "6", "--link", "100mbit",
+                             "--json", "--no-cache", "--combines", "--method", "topk:keep=" + keep)["rows"]
+            seconds = {row["method"]: row["seconds"] for row in rows}
+            sparse = seconds["topk:combine=sparse-allreduce,keep=" + keep]
+            gathered = seconds["topk:keep=" + keep]
+            self.assertEqual(sparse < gathered, faster == "sparse-allreduce", seconds)
+
     def test_a_model_is_timed(self):
         rows = self.json("plan", "--model", "cnn", "--input", "1x28x28", "--batch", "4", "--workers",
                          "2", "--link", "1gbit", "--json", "--method", "dense")["rows"]
