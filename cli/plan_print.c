@@ -47,12 +47,15 @@ static const char *pays_text(const struct plan *plan, const struct plan_row *row
     return row == plan->dense ? "-" : room->text;
 }
 
+/* Of the table, in the terminal and on the page. */
+static const char *const headings[] = {"method", "compute", "codec",   "wire",       "hidden",
+                                       "step",   "bytes",   "x dense", "x no comm.", "pays"};
+enum { HEADINGS = sizeof headings / sizeof headings[0] };
+
 static int print_rows(const struct plan *plan)
 {
-    static const char *const headings[] = {"method", "compute", "codec",   "wire",       "hidden",
-                                           "step",   "bytes",   "x dense", "x no comm.", "pays"};
     struct table *const table = table_create("lrrrrrrrrl");
-    for (size_t i = 0; i < sizeof headings / sizeof headings[0]; i++)
+    for (size_t i = 0; i < HEADINGS; i++)
         table_cell(table, "%s", headings[i]);
     for (size_t i = 0; i < plan->rows; i++) {
         const struct plan_row *const row = &plan->row[i];
@@ -160,25 +163,30 @@ static int print_chart(const struct rpr_chart *chart)
 
 static void page_rows(struct com_text *out, const struct plan *plan)
 {
-    com_text_put(out, "<table><tr><th>method</th><th>step</th><th>compute</th><th>codec</th>"
-                      "<th>wire</th><th>hidden</th><th>bytes</th><th>over dense</th><th>pays</th>"
-                      "</tr>\n");
+    com_text_put(out, "<table><tr>");
+    for (size_t i = 0; i < HEADINGS; i++)
+        com_text_format(out, "<th%s>%s</th>", i > 0 && i + 1 < HEADINGS ? " class=\"number\"" : "",
+                        headings[i]);
+    com_text_put(out, "</tr>\n");
     for (size_t i = 0; i < plan->rows; i++) {
         const struct plan_row *const row = &plan->row[i];
-        const double seconds[] = {row->cost.seconds, row->cost.compute_seconds,
-                                  row->cost.codec_seconds, row->cost.wire_seconds,
-                                  row->cost.hidden_seconds};
+        const double seconds[] = {row->cost.compute_seconds, row->cost.codec_seconds,
+                                  row->cost.wire_seconds, row->cost.hidden_seconds,
+                                  row->cost.seconds};
         struct pln_shown pays;
         com_text_put(out, "<tr><td class=\"id\">");
         com_text_html(out, row->spec);
         com_text_put(out, "</td>");
         for (size_t j = 0; j < sizeof seconds / sizeof seconds[0]; j++)
             com_text_format(out, "<td class=\"number\">%s</td>", pln_show_seconds(seconds[j]).text);
-        com_text_format(out,
-                        "<td class=\"number\">%s</td><td class=\"number\">%.3f</td><td>%s</td>"
-                        "</tr>\n",
-                        com_show_bytes(row->cost.bytes_sent).text, row->over_dense,
-                        pays_text(plan, row, &pays));
+        com_text_format(out, "<td class=\"number\">%s</td><td class=\"number\">%.3f</td>",
+                        com_show_bytes(row->cost.bytes_sent).text, row->over_dense);
+        if (row->cost.compute_seconds > 0)
+            com_text_format(out, "<td class=\"number\">%.2f</td>",
+                            row->cost.seconds / row->cost.compute_seconds);
+        else
+            com_text_put(out, "<td class=\"number\">-</td>");
+        com_text_format(out, "<td>%s</td></tr>\n", pays_text(plan, row, &pays));
     }
     com_text_put(out, "</table>\n");
 }
@@ -190,12 +198,12 @@ static int write_page(const char *path, const struct plan *plan, const struct rp
     rpr_page_begin(&page, "terse plan");
     com_text_format(&page,
                     "<h1>Should I compress?</h1>\n<p>%s parameters, %u workers, payload at "
-                    "%s, latency %s</p>\n<p>",
+                    "%s, latency %s</p>\n<p>Recommended: ",
                     com_show_count((uint64_t)plan->parameters).text, plan->workers,
                     pln_show_rate(plan->place.bits_per_second).text,
                     pln_show_seconds(plan->place.latency).text);
     com_text_html(&page, plan->reason);
-    com_text_put(&page, "</p>\n");
+    com_text_put(&page, ".</p>\n");
     page_rows(&page, plan);
     com_text_put(&page, "<div class=\"charts\">\n");
     rpr_svg(&page, chart);

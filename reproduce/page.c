@@ -12,7 +12,7 @@ static const char head[] =
     "p{margin:4px 0 12px;color:#555}\n"
     "table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;"
     "padding:5px 10px;border-bottom:1px solid #e4e4e4}\n"
-    "td.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
+    ".number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}"
     "td.id{white-space:nowrap;font-family:ui-monospace,monospace;font-size:13px}\n"
     ".yes,.no{white-space:nowrap;font-weight:600}.yes{color:#1b7a3d}.no{color:#b3261e}\n"
     ".charts{display:flex;flex-wrap:wrap;gap:20px;margin-top:16px}\n"

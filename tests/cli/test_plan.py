@@ -147,6 +147,9 @@ class Plan(Case):
         html = self.read("plan.html").decode()
         self.assertIn("<svg", html)
         self.assertIn("Should I compress?", html)
+        self.assertIn("Recommended: ", html)
+        for heading in ("compute", "codec", "wire", "hidden", "step", "bytes", "x dense", "x no comm."):
+            self.assertIn('<th class="number">%s</th>' % heading, html)
         self.assertEqual(html.count("<tr>"), 1 + len(self.json("methods", "--json")["methods"]))
 
     def test_the_second_plan_is_the_first(self):
