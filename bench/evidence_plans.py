@@ -64,6 +64,17 @@ def qadam():
     return rows
 
 
+def methods():
+    """Every paper's method beside its baseline, for the table of README and of `terse plan`."""
+    return [Row(name, spec(method, *options), start) for name, method, options, start in (
+        ("dense", "dense", (), 0.04), ("Adam", "adam", ("ramp=300",), 0.016),
+        ("Signum", "signum", (), 0.0005), ("EF", "ef", ("ratio=16",), 0.004),
+        ("DEF", "def", ("ratio=16",), 0.02), ("QAdam", "qadam", ("ramp=300",), 0.008),
+        ("Top-k", "topk", ("keep=0.01",), 0.04), ("RegTop-k", "regtopk", ("keep=0.01",), 0.04),
+        ("RegTop-k, 0.1 %", "regtopk", ("keep=0.001",), 0.04), ("QSGD", "qsgd", ("bits=4",), 0.04),
+        ("DQ-SGD", "dqsgd", ("target=4",), 0.04))]
+
+
 def adversaries():
     """Three of seven attack; every method keeps the rate that is best without them."""
     rows = []
@@ -166,6 +177,11 @@ CIFAR10 = "cifar10:%s/cifar10"
 SMALL = "--model cnn --batch 32"
 RESNET = "--model resnet20 --augment"
 PLANS = {
+    "methods": Plan("every paper's method beside its baseline", [
+        Part("Fashion-MNIST, the CNN, 4 workers", "fashion", FASHION + " --workers 4",
+             "--epochs 1", "--epochs 3", methods(), name="fashion"),
+        Part("CIFAR-10, the CNN, 4 workers", CIFAR10, SMALL + " --workers 4", "--epochs 1",
+             "--epochs 6", methods(), name="cifar10")]),
     "qadam": Plan("QAdam beside Adam", [
         Part("Fashion-MNIST, the CNN, 4 workers", "fashion", FASHION + " --workers 4",
              "--epochs 1", "--epochs 3", qadam())]),
