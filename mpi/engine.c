@@ -24,6 +24,7 @@ enum {
     SHORT_SLEEP_NS = 50000,  /* while data flows: kernel buffers last far longer than this */
     LONG_SLEEP_NS = 1000000, /* while a peer computes */
     FLOWING_NS = 200000000,  /* idle for longer than this: no data flows */
+    STOPPED_NS = 1000000000, /* a turn of the loop that took longer: the process did not run */
 };
 
 /* A transfer from or to one peer: chunk after chunk, one MPI message at a time. */
@@ -341,12 +342,15 @@ static void back_off(uint64_t idle)
     (void)nanosleep(&time, NULL);
 }
 
-/* A timeout is a time without any message: a slow link is not a lost rank. */
+/* A timeout is a time without any message: a slow link is not a lost rank. It begins
+ * anew after a turn of the loop that took a second: this process was stopped, and if the whole job
+ * was, no rank is late. */
 static terse_status mpi_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
     struct engine *const engine = context;
     const struct operation *const operation = &engine->operations[slot];
     uint64_t moved_at = nanoseconds_now();
+    uint64_t turn = moved_at;
     uint64_t idle = 0;
     terse_status status = wrong_thread(engine);
     while (!status) {
@@ -356,8 +360,9 @@ static terse_status mpi_wait(void *context, uint32_t slot, uint64_t nanoseconds,
         if (status || operation->pending == 0)
             break;
         const uint64_t now = nanoseconds_now();
-        if (moved)
+        if (moved || now - turn > STOPPED_NS)
             moved_at = now;
+        turn = now;
         idle = now - moved_at;
         if (!all || idle < nanoseconds) {
             back_off(idle);

@@ -10,8 +10,11 @@
 
 #include "group/group.h"
 
-/* Up to so many bytes the last handle to post copies at once, before it wakes the others. */
-enum { SMALL_ALLTOALL = 64 * 1024 };
+enum {
+    /* Up to so many bytes the last handle to post copies at once, before it wakes the others. */
+    SMALL_ALLTOALL = 64 * 1024,
+    NAP_NS = 500000000,
+};
 
 /* One handle's buffers for the messages between it and one peer. */
 struct buffers {
@@ -202,35 +205,42 @@ static terse_status local_test(void *context, uint32_t slot, int *done, int32_t 
     return status;
 }
 
-/* Sleeps until the board changes or the time has come. */
-static void sleep_until(struct board *board, uint64_t end)
+/* Sleeps until the board changes or the time has come, NAP_NS at the most. */
+static void nap_until(struct board *board, uint64_t end)
 {
     const uint64_t second = 1000000000u;
-    const struct timespec time = {(time_t)(end / second), (long)(end % second)};
+    const uint64_t soon = nanoseconds_now() + NAP_NS;
+    const uint64_t wake = end < soon ? end : soon;
+    const struct timespec time = {(time_t)(wake / second), (long)(wake % second)};
     (void)pthread_cond_timedwait(&board->changed, &board->lock, &time);
 }
 
 /* Copies as long as there is something to copy, then sleeps until the board changes. The timeout
  * applies to posting, and counts from the last post of any handle: once all have posted, only
- * copying is left, which needs none. */
+ * copying is left, which needs none. It begins anew after a turn of this loop that took twice a nap:
+ * the whole process was stopped, and the others could not post either. */
 static terse_status local_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
     struct handle *const handle = context;
     struct board *const board = handle->board;
     const uint64_t number = handle->number[slot];
-    const uint64_t start = nanoseconds_now();
+    uint64_t start = nanoseconds_now();
+    uint64_t turn = start;
     pthread_mutex_lock(&board->lock);
     terse_status status = check(handle, number, rank);
     while (!status && board->done <= number) {
         const int served = serve_one(board);
         const int32_t absent = first_absent(board, number, 0);
+        const uint64_t now = nanoseconds_now();
+        start = now - turn > 2 * (uint64_t)NAP_NS ? now : start;
+        turn = now;
         const uint64_t end = (board->moved > start ? board->moved : start) + nanoseconds;
         if (served || board->done > number) {
             /* There may be more to copy. */
         } else if (absent < 0) {
             pthread_cond_wait(&board->changed, &board->lock);
-        } else if (nanoseconds_now() < end) {
-            sleep_until(board, end);
+        } else if (now < end) {
+            nap_until(board, end);
         } else if (!board->broken) {
             *rank = absent;
             break_board(board, *rank, -1);

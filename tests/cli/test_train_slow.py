@@ -1,9 +1,10 @@
-"""Checkpoints on a slow disk: the training goes on meanwhile, and nobody is taken for lost."""
+"""Nobody is taken for lost while a disk is slow, or while the whole training is stopped."""
 import os
+import signal
 import time
 import unittest
 
-from training import launch, LAUNCH_ENV, OPEN_MPI, TrainCase
+from training import launch, LAUNCH_ENV, OPEN_MPI, rank_processes, TrainCase
 
 SLOW = os.environ.get("TERSE_SLOW_FSYNC", "")
 HERE = os.environ.get("TERSE_RANKS", "yes") == "yes"
@@ -49,6 +50,36 @@ class Slow(TrainCase):
         plain = self.train(*words)
         self.assertEqual(done["weights_hash"], plain["weights_hash"])
         self.assertEqual(plain["checkpoints"], 0)
+
+
+class Stopped(TrainCase):
+    """As with Ctrl-Z and fg: stopped for longer than the timeout, at some point of a step."""
+    words = ("--steps", "3000", "--evaluate-every", "3000", "--checkpoint-every", "20",
+             "--method", "def:ratio=4", "--timeout", "1", "--out")
+
+    def stop_and_continue(self, process, which):
+        for _ in range(3):
+            self.assertIsNone(process.poll(), "it ended before it could be stopped")
+            for pid in which:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(2.5)
+            for pid in which:
+                os.kill(pid, signal.SIGCONT)
+            time.sleep(0.2)
+        os.kill(which[0], signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertIn("Stopped by SIGINT", err.decode())
+
+    def test_threads(self):
+        process = self.begin(*self.words, self.path("run"), "--workers", "3")
+        self.wait_for_checkpoint("run", process)
+        self.stop_and_continue(process, [process.pid])
+
+    @unittest.skipUnless(HERE and OPEN_MPI, "no libterse-mpi in this build, or no Open MPI")
+    def test_ranks(self):
+        process = self.begin(*self.words, self.path("run"), launcher=launch(3), env=LAUNCH_ENV)
+        self.wait_for_checkpoint("run", process)
+        self.stop_and_continue(process, list(rank_processes(self.path("run")).values()))
 
 
 if __name__ == "__main__":
