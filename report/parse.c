@@ -144,6 +144,25 @@ static const char *read_step(const com_json *object, struct rep_line *line)
     return wrong ? wrong : read_stages(com_json_get(object, "stages"), line->step.stages);
 }
 
+static const char *read_tensor_bytes(const com_json *list, struct rep_end *end)
+{
+    const char *wrong = NULL;
+    if (!list || com_json_is_null(list))
+        return NULL;
+    if (!com_json_is_array(list))
+        return "has bytes of tensors that are not a list";
+    end->tensor_bytes = calloc(com_json_count(list) + 1, sizeof *end->tensor_bytes);
+    if (!end->tensor_bytes)
+        return "does not fit into memory";
+    for (const com_json *item = com_json_first(list); item && !wrong; item = com_json_next(item))
+        wrong = read_number(item, MUST | NOT_NEGATIVE, &end->tensor_bytes[end->tensor_count++]);
+    if (wrong) {
+        free(end->tensor_bytes);
+        end->tensor_bytes = NULL;
+    }
+    return wrong;
+}
+
 static const char *read_end(const com_json *object, struct rep_line *line)
 {
     line->kind = REP_LINE_END;
@@ -153,7 +172,8 @@ static const char *read_end(const com_json *object, struct rep_line *line)
     size_t len = strnlen(status, sizeof line->end.status - 1);
     memcpy(line->end.status, status, len);
     line->end.status[len] = '\0';
-    return read_fields(object, end_fields, &line->end);
+    const char *wrong = read_fields(object, end_fields, &line->end);
+    return wrong ? wrong : read_tensor_bytes(com_json_get(object, "tensor_bytes"), &line->end);
 }
 
 static const char *read_object(const com_json *object, struct rep_line *line)
@@ -235,6 +255,26 @@ static const char *read_settings(const com_json *object, struct rep_settings *se
     return NULL;
 }
 
+static const char *read_tensors(const com_json *list, struct rep_tensors *tensors)
+{
+    if (!list || com_json_is_null(list))
+        return NULL;
+    tensors->item = calloc(com_json_count(list) + 1, sizeof *tensors->item);
+    if (!tensors->item)
+        return "out of memory";
+    for (const com_json *item = com_json_first(list); item; item = com_json_next(item)) {
+        const char *name = com_json_text(com_json_get(item, "name"));
+        struct rep_tensor *to = &tensors->item[tensors->count];
+        if (!name || read_number(com_json_get(item, "count"), MUST | NOT_NEGATIVE, &to->count))
+            return "a tensor has no name or no count";
+        to->name = strdup(name);
+        if (!to->name)
+            return "out of memory";
+        tensors->count++;
+    }
+    return NULL;
+}
+
 static const char *read_about(const com_json *object, struct rep_run *run)
 {
     double format;
@@ -250,7 +290,10 @@ static const char *read_about(const com_json *object, struct rep_run *run)
         memcpy((char *)run + run_texts[i].offset, &copy, sizeof copy);
     }
     const char *wrong = read_fields(object, run_fields, run);
-    return wrong ? "a number is missing or out of range" : read_settings(object, &run->settings);
+    if (wrong)
+        return "a number is missing or out of range";
+    wrong = read_settings(object, &run->settings);
+    return wrong ? wrong : read_tensors(com_json_get(object, "tensors"), &run->tensors);
 }
 
 const char *rep_parse_about(const char *text, size_t len, struct rep_run *run)

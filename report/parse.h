@@ -13,7 +13,8 @@ struct rep_line {
     struct rep_end end;
 };
 
-/* NULL if the line is valid, else what is wrong with it. */
+/* NULL if the line is valid, else what is wrong with it. The caller frees end.tensor_bytes of one
+ * that is valid. */
 const char *rep_parse_line(const char *text, size_t len, struct rep_line *line);
 
 /* Fills `run` from run.json; NULL if it is valid, else what is wrong with it. */

@@ -235,8 +235,42 @@ static void put_end(struct com_text *text, const struct rep_run *run)
         put_number(text, "loss", run->end.loss);
         put_number(text, "accuracy", run->end.accuracy);
         put_number(text, "seconds", run->end.seconds);
+        if (run->end.tensor_bytes)
+            put_column(text, "tensor_bytes", run->end.tensor_bytes, NULL, run->end.tensor_count);
         com_text_put(text, "}");
     }
+}
+
+static int same_tensors(const struct rep_tensors *a, const struct rep_tensors *b)
+{
+    int same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++)
+        same =
+            a->item[i].count == b->item[i].count && strcmp(a->item[i].name, b->item[i].name) == 0;
+    return same;
+}
+
+/* Names and elements of the tensors whose bytes are known; runs of one network have them once. */
+static void put_tensors(struct com_text *text, struct rep_run *const *runs, size_t index)
+{
+    const struct rep_tensors *tensors = &runs[index]->tensors;
+    size_t first = 0;
+    if (!runs[index]->end.tensor_bytes)
+        return;
+    while (!runs[first]->end.tensor_bytes || !same_tensors(&runs[first]->tensors, tensors))
+        first++;
+    if (first < index) {
+        put_number(text, "tensors_of", (double)first);
+        return;
+    }
+    com_text_put(text, ",\"tensors\":[");
+    for (size_t i = 0; i < tensors->count; i++) {
+        com_text_put(text, i == 0 ? "{\"name\":" : ",{\"name\":");
+        com_text_json_string(text, tensors->item[i].name);
+        put_number(text, "count", tensors->item[i].count);
+        com_text_put(text, "}");
+    }
+    com_text_put(text, "]");
 }
 
 static void put_settings(struct com_text *text, const struct rep_settings *settings)
@@ -280,8 +314,9 @@ static void put_about(struct com_text *text, const struct rep_run *run)
     com_text_put(text, "]");
 }
 
-static void put_run(struct com_text *text, const struct rep_run *run, size_t most)
+static void put_run(struct com_text *text, struct rep_run *const *runs, size_t index, size_t most)
 {
+    const struct rep_run *run = runs[index];
     struct columns columns;
     if (!columns_make(&columns, run->step_count, most)) {
         text->failed = 1;
@@ -298,6 +333,7 @@ static void put_run(struct com_text *text, const struct rep_run *run, size_t mos
     put_stages(text, run);
     put_evaluations(text, run, &columns);
     put_end(text, run);
+    put_tensors(text, runs, index);
     com_text_put(text, "}");
     columns_free(&columns);
 }
@@ -335,7 +371,7 @@ terse_status rep_page_make(struct rep_run *const *runs, size_t count, const char
     com_text_put(&text, "],\"runs\":[");
     for (size_t i = 0; i < count; i++) {
         com_text_put(&text, i == 0 ? "\n" : ",\n");
-        put_run(&text, runs[i], points_for(count));
+        put_run(&text, runs, i, points_for(count));
     }
     com_text_put(&text, "]}");
     return finish(&text, html, len);

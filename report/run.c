@@ -88,20 +88,33 @@ static const char *add_evaluation(struct rep_run *run, const struct rep_evaluati
     return NULL;
 }
 
+/* The bytes of tensors belong to those of run.json; without these they say nothing. */
+static const char *add_end(struct rep_run *run, struct rep_end *end)
+{
+    const int differs = end->tensor_bytes && end->tensor_count != run->tensors.count;
+    if (differs) {
+        free(end->tensor_bytes);
+        end->tensor_bytes = NULL;
+        if (run->tensors.count > 0)
+            return "has bytes of another number of tensors than run.json";
+    }
+    run->end = *end;
+    run->has_end = 1;
+    return NULL;
+}
+
 static const char *add_line(struct rep_run *run, const char *text, size_t len)
 {
     if (run->has_end)
         return "follows the end of the run";
     struct rep_line line;
     const char *wrong = rep_parse_line(text, len, &line);
-    if (!wrong && line.kind == REP_LINE_STEP) {
+    if (!wrong && line.kind == REP_LINE_STEP)
         wrong = add_step(run, &line);
-    } else if (!wrong && line.kind == REP_LINE_EVALUATION) {
+    else if (!wrong && line.kind == REP_LINE_EVALUATION)
         wrong = add_evaluation(run, &line.evaluation);
-    } else if (!wrong) {
-        run->end = line.end;
-        run->has_end = 1;
-    }
+    else if (!wrong)
+        wrong = add_end(run, &line.end);
     return wrong;
 }
 
@@ -161,6 +174,10 @@ void rep_run_free(struct rep_run *run)
         free(run->settings.item[i].value);
     }
     free(run->settings.item);
+    for (size_t i = 0; i < run->tensors.count; i++)
+        free(run->tensors.item[i].name);
+    free(run->tensors.item);
+    free(run->end.tensor_bytes);
     free(run->steps);
     free(run->evaluations);
     free(run->name);

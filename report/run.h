@@ -54,6 +54,18 @@ struct rep_end {
     double loss;
     double accuracy;
     double seconds;
+    double *tensor_bytes; /* by tensor of the run, over all of it; NULL: not told */
+    size_t tensor_count;
+};
+
+struct rep_tensor {
+    char *name;
+    double count; /* elements */
+};
+
+struct rep_tensors {
+    struct rep_tensor *item;
+    size_t count;
 };
 
 /* A key of run.json that says what was trained, and its value as text. */
@@ -84,6 +96,7 @@ struct rep_run {
     double parameters;
     double target;                /* accuracy at which it was to stop; 0: none */
     struct rep_settings settings; /* without method and seed */
+    struct rep_tensors tensors;
 
     struct rep_step *steps;
     size_t step_count;

@@ -278,6 +278,15 @@ TERSE_API uint64_t terse_method_steps_done(const terse_method *method);
 TERSE_API uint64_t terse_method_steps_rejected(const terse_method *method);
 TERSE_API uint32_t terse_method_workers(const terse_method *method);
 
+/* Writes to bytes[t] how many bytes of this worker's payload were tensor t in the last exchange
+ * that was committed, all passes together; 0 before the first. Their sum is the payload:
+ * report.bits * elements / 8. What owners send back and what frames add is not in it. Of local and
+ * skipped steps (report.exchanged, report.exchange.skipped) nothing is counted.
+ * TERSE_UNSUPPORTED with scope=model: one section holds all tensors, and none has bytes of its own.
+ */
+TERSE_API TERSE_CHECK terse_status terse_method_tensor_bytes(const terse_method *method,
+                                                             uint64_t *bytes);
+
 /* ---- state: everything but the weights, to save and restore between steps ---- */
 
 /* What to do with a part of the state when the number of workers changes. Aggregates are means over

@@ -254,6 +254,7 @@ _FUNCTIONS = {
     "method_settings": (c_char_p, (c_void_p,)),
     "method_set_lr": (c_int, (c_void_p, c_double)),
     "method_steps_done": (c_uint64, (c_void_p,)),
+    "method_tensor_bytes": (c_int, (c_void_p, ctypes.POINTER(c_uint64))),
     "method_state": (c_int, (c_void_p, c_uint32, ctypes.POINTER(StatePart))),
     "method_restored": (c_int, (c_void_p, _FAULT)),
 }

@@ -3,9 +3,9 @@
 import ctypes
 from ctypes import byref, c_void_p
 from types import SimpleNamespace
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ._library import (BAD_ARGUMENT, STAGES, Fault, Layout, MethodDescription, MethodEntry,
+from ._library import (BAD_ARGUMENT, STAGES, UNSUPPORTED, Fault, Layout, MethodDescription, MethodEntry,
                        MethodOptions, MethodReport, StatePart, check, library)
 
 KINDS = ("shared", "residual", "own", "slices", "hint")  # terse_state_kind
@@ -87,6 +87,16 @@ class Method:
         report, fault = MethodReport(), Fault()
         check(self._lib.method_finish(self._handle, gradient, byref(report), byref(fault)), fault)
         return report
+
+    def tensor_bytes(self, tensors: int) -> Optional[List[int]]:
+        """Bytes of this worker's payload in the last exchange, for each of so many tensors; None
+        with scope=model, where one section holds all of them."""
+        found = (ctypes.c_uint64 * tensors)()
+        status = self._lib.method_tensor_bytes(self._handle, found)
+        if status == UNSUPPORTED:
+            return None
+        check(status)
+        return list(found)
 
     def eval_weights(self, out: int) -> None:
         """Writes the evaluation weights to `out`; collective."""
@@ -183,9 +193,14 @@ class Totals:
         self.steps = self.skipped = self.capped = 0
         self.bytes_sent = self.bytes_received = self.dense_bytes = 0
         self.nanoseconds = [0] * len(STAGES)
+        # Bytes of this worker's payloads, by the name of the tensor; None: they are not counted.
+        self.tensor_bytes: Optional[Dict[str, int]] = None
 
-    def add(self, report: MethodReport) -> None:
+    def add(self, report: MethodReport, parts: Sequence[Any] = ()) -> None:
+        """`parts`: what made the step, each with a method and the tensors of it."""
         done = report.exchange
+        if self.tensor_bytes is not None and report.exchanged and not done.skipped:
+            self._add_tensors(parts)
         self.steps += 1
         self.skipped += done.skipped != 0
         self.capped += report.capped
@@ -194,6 +209,15 @@ class Totals:
         self.dense_bytes += done.dense_bytes
         for index, spent in enumerate(done.nanoseconds):
             self.nanoseconds[index] += spent
+
+    def _add_tensors(self, parts: Sequence[Any]) -> None:
+        for part in parts:
+            found = part.method.tensor_bytes(len(part.tensors))
+            if found is None or self.tensor_bytes is None:
+                self.tensor_bytes = None
+                return
+            for (name, _), count in zip(part.tensors, found):
+                self.tensor_bytes[name] = self.tensor_bytes.get(name, 0) + count
 
     def as_dict(self) -> Dict[str, Any]:
         steps = max(1, self.steps)

@@ -6,7 +6,8 @@ from typing import Any, Callable, Dict, List, Sequence, Tuple
 
 import numpy
 
-from ._library import Fault, Layout, MethodOptions, MethodReport, check, library
+from ._library import (UNSUPPORTED, Fault, Layout, MethodOptions, MethodReport, check,
+                       library)
 from ._method import Totals
 
 Gradient = Callable[[int, Any, int], Any]
@@ -82,10 +83,13 @@ class Simulation:
     def bytes_sent(self) -> int:
         return self._totals.bytes_sent
 
-    def point(self, worker: int) -> Any:
-        """Where this worker takes its next gradient: a copy, in the form of the weights."""
+    def _check_worker(self, worker: int) -> None:
         if not 0 <= worker < self.workers:
             raise ValueError("worker %d: there are %d, from 0" % (worker, self.workers))
+
+    def point(self, worker: int) -> Any:
+        """Where this worker takes its next gradient: a copy, in the form of the weights."""
+        self._check_worker(worker)
         address = self._lib.method_point(self._handles[worker])
         count = self._weights[0].size
         seen = numpy.ctypeslib.as_array((ctypes.c_float * count).from_address(address))
@@ -109,6 +113,18 @@ class Simulation:
         for report in reports:
             self._totals.add(report)
         return [_as_dict(report) for report in reports]
+
+    def tensor_bytes(self, worker: int) -> List[int]:
+        """Bytes of this worker's payload in the last exchange, for each tensor of the weights. Their
+        sum is bits * elements / 8 of its report. ValueError with scope=model."""
+        self._check_worker(worker)
+        found = (ctypes.c_uint64 * len(self._shapes))()
+        status = self._lib.method_tensor_bytes(self._handles[worker], found)
+        if status == UNSUPPORTED:
+            raise ValueError("scope=model: one section holds all tensors, and none has bytes of "
+                             "its own; use scope=tensor")
+        check(status)
+        return list(found)
 
     def run(self, gradient: Gradient, steps: int) -> Any:
         """Steps with gradient(worker, point, step), the step counted from 0. Returns the weights."""

@@ -137,7 +137,7 @@ function specParts(method) {
   return { name: !named ? codec : colon < 0 ? method : method.slice(0, colon), options };
 }
 
-/* Short names: the method, the options in which groups of this method differ, and the settings in which
+/* Short names, by the rule of report/group.c (tests/report/names.json has its cases): the method, the options in which groups of this method differ, and the settings in which
  * any groups differ. Where that is not unique, the full spec and the folder. */
 function nameGroups(groups) {
   const parts = groups.map((group) => specParts(group.method));
@@ -153,7 +153,7 @@ function nameGroups(groups) {
     const words = [...options].filter(([key, value]) => peers.some((peer) => peer.options.get(key) !== value))
       .map(([key, value]) => (value === "" ? key : `${key}=${value}`));
     const more = settings.filter((key) => group.settings[key] !== undefined && key !== unsaid(group)).map((key) => `${key}=${group.settings[key]}`);
-    const codec = words.findIndex((word) => word.startsWith(`${name}:`)); /* then it is the name */
+    const codec = words.findIndex((word) => word === name || word.startsWith(`${name}:`)); /* then it is the name */
     const first = codec < 0 ? name : words.splice(codec, 1)[0];
     group.short = [first, ...words, ...more].join(" ");
     group.name = name;

@@ -16,6 +16,7 @@ class Run {
     for (const key of SERIES) this.series[key] = about[key] || null;
     this.evaluations = about.evaluations || { step: [], seconds: [], bytes: [], loss: [], accuracy: [] };
     this.stages = about.stages || null;
+    this.tensors = about.tensors || [];
     this.end = about.end || null;
     this.notes = about.notes || [];
   }
@@ -91,6 +92,12 @@ class Run {
     return isNumber(measured) ? measured : this.series.loss ? this.last(this.series.loss.value) : NaN;
   }
   get seconds() { return this.end && isNumber(this.end.seconds) ? this.end.seconds : this.last(this.clock.seconds); }
+  /* Bytes per step by tensor, or null. */
+  get tensorBytes() {
+    const sums = this.end && this.end.tensor_bytes;
+    if (!sums || sums.length !== this.tensors.length || !(this.lastStep > 0)) return null;
+    return sums.map((sum) => sum / this.lastStep);
+  }
   get ratio() { return this.about.dense_per_step / this.about.bytes_per_step; }
   get bestAccuracy() { return Math.max(...this.evaluations.accuracy.filter(isNumber)); }
   linkSeconds(link) { return this.clock.step.length > 0 ? this.place("link", link, this.last(this.clock.step)) : NaN; }

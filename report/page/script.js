@@ -47,13 +47,14 @@ const SPECS = [
 
 const plots = SPECS.map((spec) => new Plot({ x: axisNow, ...spec }, state));
 const stages = new Stages(state);
+const tensors = new Tensors(state);
 const summary = new Summary(state, () => {
   showSeeds();
   summary.draw();
   drawCurves();
 });
 find("plots").append(...plots.map((plot) => plot.card));
-find("bars").append(stages.card);
+find("bars").append(stages.card, tensors.card);
 
 /* ---- groups: legend, target, commands */
 
@@ -206,6 +207,7 @@ function drawCurves() {
     plot.wide = alone;
   });
   stages.draw();
+  tensors.draw();
 }
 
 function drawAll() {
@@ -358,6 +360,7 @@ if (DATA.mode === "live") {
   drawAll();
   listen();
 } else {
+  for (const about of DATA.runs) if (isNumber(about.tensors_of)) about.tensors = DATA.runs[about.tensors_of].tensors;
   state.runs = DATA.runs.map((about, index) => new Run(about, index));
   drawAll();
 }

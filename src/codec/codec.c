@@ -25,7 +25,8 @@ static terse_status allocate(terse_codec *codec)
     size_t states = 0;
     codec->state_at = calloc((size_t)codec->piece_count + 1, sizeof *codec->state_at);
     codec->prescanned = calloc((size_t)codec->piece_count + 1, sizeof *codec->prescanned);
-    if (!codec->state_at || !codec->prescanned)
+    codec->section_len = calloc((size_t)codec->piece_count + 1, sizeof *codec->section_len);
+    if (!codec->state_at || !codec->prescanned || !codec->section_len)
         return TERSE_NO_MEMORY;
     for (uint32_t i = 0; i < codec->piece_count; i++) {
         const struct tsi_piece *const piece = &codec->piece[i];
@@ -198,6 +199,7 @@ void terse_codec_destroy(terse_codec *codec)
     free(codec->prescan_state);
     free(codec->prescan_at);
     free(codec->prescanned);
+    free(codec->section_len);
     free(codec);
 }
 

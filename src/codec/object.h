@@ -27,6 +27,7 @@ struct terse_codec {
     size_t *prescan_at;     /* offset of each piece's prescan state */
     struct tsi_prescanned *prescanned;
     uint32_t prescanning; /* the piece last shown */
+    size_t *section_len;  /* by piece: bytes of its section when it was last encoded */
     struct tsi_scores scores;
     const struct tsi_bit_rule *rule;
     terse_fault fault; /* of the last terse_codec_encode */

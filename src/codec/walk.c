@@ -82,6 +82,7 @@ terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng
         const uint64_t offset = call.piece->offset;
         struct tsi_prescanned *const seen = &codec->prescanned[i];
         size_t used = 0;
+        codec->section_len[i] = 0;
         if (!call.ops)
             continue;
         call.fault = &codec->fault;
@@ -97,6 +98,7 @@ terse_status tsi_codec_encode(terse_codec *codec, uint32_t pass, const terse_rng
                      : TERSE_OK;
             return undone == TERSE_OK ? status : undone;
         }
+        codec->section_len[i] = used;
         at += used;
     }
     *len = at;

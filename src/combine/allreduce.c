@@ -12,6 +12,7 @@ struct allreduce {
     int is_identity; /* f32 without a residual: the payload is the gradient itself */
     float *own;      /* a buffer for the payload, */
     float *payload;  /* which lies there or, if it is the gradient, in the dense buffer */
+    size_t len;      /* bytes of it, in this pass */
     float *scratch;
     terse_allreduce reduction;
 };
@@ -35,6 +36,8 @@ static terse_status create(struct tsi_bucket *bucket)
     all->is_identity = bucket->codec->ops == &tsi_codec_f32 && !bucket->in->take;
     all->own = all->is_identity ? NULL : malloc(cap + 1);
     all->payload = all->is_identity ? bucket->in->dense + bucket->first : all->own;
+    for (uint32_t i = 0; i < bucket->codec->piece_count && all->is_identity; i++)
+        bucket->codec->section_len[i] = bucket->codec->piece[i].count * sizeof(float);
     all->scratch =
         malloc((terse_group_allreduce_scratch(bucket->in->group, cap / sizeof(float)) + 1) *
                sizeof(float));
@@ -111,7 +114,9 @@ static terse_status send(struct tsi_bucket *bucket)
         memset(all->payload, 0, len);
     for (size_t i = 0; in->weighting.weight && i < len / sizeof(float); i++)
         all->payload[i] *= in->weighting.weight[in->rank];
-    bucket->payload_len = len;
+    all->len = len;
+    bucket->payload_len += len;
+    tsi_bucket_note_sections(bucket, pieces);
     tsi_clock(in, TERSE_STAGE_ENCODE, &from);
     const terse_status status =
         tsi_allreduce_post(in->group, all->payload, len / sizeof(float), all->scratch,
@@ -170,7 +175,7 @@ static terse_status receive(struct tsi_bucket *bucket)
     }
     if (!bucket->aggregate.partial && codec->ops != &tsi_codec_f32) {
         status = tsi_codec_decode(codec, bucket->pass, &in->key, bucket->owned[in->rank],
-                                  all->payload, bucket->payload_len, last, in->dense, &fault);
+                                  all->payload, all->len, last, in->dense, &fault);
         (void)tsi_bucket_fail(bucket, status, -1, &fault);
         at = in->dense + bucket->first;
     }

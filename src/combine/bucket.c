@@ -28,6 +28,13 @@ void tsi_bucket_note_largest(struct tsi_bucket *bucket, uint32_t most, size_t fi
     tsi_aggregate_note(&bucket->aggregate, most);
 }
 
+void tsi_bucket_note_sections(const struct tsi_bucket *bucket, struct tsi_pieces pieces)
+{
+    const terse_codec *const codec = bucket->codec;
+    for (uint32_t i = pieces.first; i < pieces.first + pieces.count; i++)
+        bucket->in->buckets.tensor_bytes[codec->piece[i].tensor] += codec->section_len[i];
+}
+
 terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int32_t rank,
                              const terse_fault *fault)
 {

@@ -93,6 +93,7 @@ struct tsi_buckets {
     struct tsi_bucket **list;
     uint32_t count;
     uint32_t cap;
+    uint64_t *tensor_bytes; /* by tensor: what this worker has encoded of it in this step */
 };
 
 /* One codec and one combine over a group: what the buckets of a method share. */
@@ -185,6 +186,9 @@ terse_status tsi_bucket_fail(struct tsi_bucket *bucket, terse_status status, int
 /* For a worker that is alone: what it encodes is the sum of all. `most`: bits of the largest
  * magnitude of these elements of in->source, 0 if it is not known yet. */
 void tsi_bucket_note_largest(struct tsi_bucket *bucket, uint32_t most, size_t first, size_t count);
+
+/* Adds the sections of pieces that a worker has just encoded to the bytes of their tensors. */
+void tsi_bucket_note_sections(const struct tsi_bucket *bucket, struct tsi_pieces pieces);
 
 /* The weight of a rank's contribution. */
 static inline float tsi_weight(const struct tsi_collective *in, uint32_t rank)

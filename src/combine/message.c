@@ -135,6 +135,8 @@ size_t tsi_encode_part(struct tsi_bucket *bucket, struct tsi_messages *messages,
                               tsi_codec_encode(messages->codec, bucket->pass, &key, pieces, in,
                                                take, frame + TSI_PART_PAYLOAD_AT, SIZE_MAX, &len),
                               (int32_t)rank, &messages->codec->fault);
+    if (!messages->from_owners)
+        tsi_bucket_note_sections(bucket, pieces);
     tsi_clock(bucket->in, TERSE_STAGE_ENCODE, &from);
     return tsi_seal_part(bucket, messages, receiver, len);
 }

@@ -212,6 +212,7 @@ static terse_status send(struct tsi_bucket *bucket)
             tsi_codec_encode(bucket->codec, 0, &in->key, all, in->source, in->take, sparse->own,
                              SIZE_MAX, &bucket->payload_len);
         fault = bucket->codec->fault;
+        tsi_bucket_note_sections(bucket, all);
         if (status == TERSE_OK)
             status = tsi_codec_decode(bucket->codec, 0, &in->key, all, sparse->own,
                                       bucket->payload_len, 0, in->dense, &fault);

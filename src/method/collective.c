@@ -185,6 +185,7 @@ terse_status tsi_collective_create(terse_method *method, int which, terse_fault 
     in->rank = method->rank;
     in->workers = method->workers;
     in->layout = method->layout;
+    in->buckets.tensor_bytes = method->step.tensor_bytes + terse_layout_tensors(method->layout);
     in->unchecked = method->group->in_process || method->workers == 1;
     in->key = (terse_rng_key){.seed = method->options.seed, .worker = method->rank};
     in->codec_options.threads = method->options.threads;

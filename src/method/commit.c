@@ -176,6 +176,8 @@ static void commit(terse_method *method, terse_method_report *report)
     size_t len = 0;
     for (uint32_t i = 0; i < step->posted_count; i++)
         len += step->posted[i]->payload_len;
+    memcpy(step->tensor_bytes, step->in->buckets.tensor_bytes,
+           terse_layout_tensors(method->layout) * sizeof *step->tensor_bytes);
     if (step->scores)
         tsi_posterior_remember(&method->posterior, step->posted, step->posted_count,
                                tsi_value(method, TSI_VALUES) != 0 ? step->in->take : NULL);

@@ -222,7 +222,9 @@ terse_status tsi_method_prepare(terse_method *method, terse_group *group,
                         "scope=tensor",
                         (unsigned long long)terse_layout_count(layout), TERSE_MAX_TENSOR_COUNT);
     method->step.flat = calloc((size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.flat);
-    if (!method->step.posted || !method->step.flat ||
+    method->step.tensor_bytes =
+        calloc(2 * (size_t)terse_layout_tensors(layout) + 1, sizeof *method->step.tensor_bytes);
+    if (!method->step.posted || !method->step.flat || !method->step.tensor_bytes ||
         tsi_layout_copy(layout, &method->layout) != TERSE_OK ||
         tsi_agreement_create(&method->agreement, group) != TERSE_OK ||
         create_buffers(method) != TERSE_OK)
@@ -314,6 +316,7 @@ void terse_method_destroy(terse_method *method)
     free(method->step.posted);
     free(method->step.flat);
     free(method->bits);
+    free(method->step.tensor_bytes);
     terse_layout_destroy(method->layout);
     free(method);
 }

@@ -163,6 +163,7 @@ struct tsi_step {
     struct tsi_bucket **posted; /* in order; at most one per tensor */
     const float **flat;         /* the buffer that each is a part of; NULL: it came by tensor */
     uint32_t posted_count;
+    uint64_t *tensor_bytes; /* by tensor: of the last committed exchange, then of this step */
     struct tsi_turns turns;
     terse_status status; /* what went wrong outside of all buckets */
     terse_fault fault;

@@ -1,4 +1,6 @@
 /* Sending a bucket: its part of the gradient is produced slice by slice, encoded and posted. */
+#include <string.h>
+
 #include "base/fault.h"
 #include "base/parallel.h"
 #include "method/method.h"
@@ -98,6 +100,8 @@ terse_status tsi_step_send(terse_method *method, struct tsi_bucket *bucket)
     const struct tsi_combine_ops *const combine = step->in->combine;
     bucket->payload = NULL;
     bucket->payload_len = 0;
+    memset(step->in->buckets.tensor_bytes + bucket->first_tensor, 0,
+           bucket->tensor_count * sizeof(uint64_t));
     bucket->agreed = 0;
     bucket->aggregate.count = 0;
     bucket->aggregate.partial = 0;

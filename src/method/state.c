@@ -229,6 +229,17 @@ uint64_t terse_method_steps_rejected(const terse_method *method)
     return method->bounds.rejection.count;
 }
 
+terse_status terse_method_tensor_bytes(const terse_method *method, uint64_t *bytes)
+{
+    if (!method || !bytes)
+        return TERSE_BAD_ARGUMENT;
+    if (method->stages.model)
+        return TERSE_UNSUPPORTED;
+    memcpy(bytes, method->step.tensor_bytes,
+           terse_layout_tensors(method->layout) * sizeof *method->step.tensor_bytes);
+    return TERSE_OK;
+}
+
 uint32_t terse_method_workers(const terse_method *method)
 {
     return method->workers;

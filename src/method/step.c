@@ -133,6 +133,7 @@ terse_status tsi_step_begin(terse_method *method, const float *gradient,
         .measuring = measure > 0 && done % measure == 0,
         .posted = step->posted,
         .flat = step->flat,
+        .tensor_bytes = step->tensor_bytes,
     };
     if (!posting && !tensors)
         step->gradient =

@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 from support import TERSE
-from training import TrainCase
+from training import TrainCase, with_settings
 
 KEYS = {"method", "model", "data", "workers", "steps", "loss", "accuracy", "bytes_sent",
         "dense_bytes", "weights_hash", "seconds", "examples_per_second"}
@@ -121,6 +121,46 @@ class Printed(TrainCase):
         done = self.terse("train", *self.small, "--workers", "2", "--steps", "3", "--json",
                           "--method", spec % "0.01")
         self.assertEqual(json.loads(done.stdout)["rejected"], 0)
+
+    def tensor_bytes(self, folder):
+        """Of the end, and the sum of the payloads by the lines of steps."""
+        with open(os.path.join(self.folder, folder, "metrics.jsonl"), encoding="utf-8") as file:
+            lines = [json.loads(line) for line in file]
+        with open(os.path.join(self.folder, folder, "run.json"), encoding="utf-8") as file:
+            about = json.load(file)
+        self.assertNotIn("tensor_bytes", about)
+        self.assertEqual(len(about["tensors"]), 2)
+        bits = sum(line["bits"] for line in lines if line["kind"] == "step")
+        return lines[-1].get("tensor_bytes"), round(bits * about["parameters"] / 8)
+
+    def test_bytes_of_tensors(self):
+        """The sum over the run, also of one that was resumed in its middle."""
+        words = (*self.small, "--workers", "2", "-q", "--method", "topk:keep=0.05,min=100,every=2")
+        whole, half = (os.path.join(self.folder, name) for name in ("whole", "half"))
+        self.terse("train", *words, "--steps", "8", "--out", whole)
+        counted, payload = self.tensor_bytes(whole)
+        self.assertEqual((sum(counted), len(counted)), (payload, 2))
+        self.assertEqual(counted[1], 4 * 4 * 10)  # the bias travels as it is, in 4 exchanges
+        self.terse("train", *words, "--steps", "4", "--out", half)
+        self.assertEqual(self.tensor_bytes(half)[0][1], 2 * 4 * 10)
+        self.terse("train", "--resume", half, "--steps", "8", "-q")
+        self.assertEqual(self.tensor_bytes(half), (counted, payload))
+
+    def test_bytes_of_tensors_that_are_not_known(self):
+        """Of one piece of the whole model, and where a checkpoint has not counted those before it."""
+        words = (*self.small, "--workers", "2", "-q", "--steps", "3")
+        folder = os.path.join(self.folder, "model")
+        self.terse("train", *words, "--method", "topk:keep=0.05,scope=model", "--out", folder)
+        self.assertEqual(self.tensor_bytes(folder)[0], None)
+        folder = os.path.join(self.folder, "older")
+        self.terse("train", *words, "--method", "dense", "--out", folder)
+        path = os.path.join(folder, "checkpoint-3.terse")
+        with open(path, "rb") as file:
+            checkpoint = file.read()
+        with open(path, "wb") as file:
+            file.write(with_settings(checkpoint, tensor_bytes=None))
+        self.terse("train", "--resume", folder, "--steps", "5", "-q")
+        self.assertEqual(self.tensor_bytes(folder)[0], None)
 
     def test_plain_lines_into_a_pipe(self):
         done = self.terse("train", *self.small, "--steps", "4", "--workers", "2",

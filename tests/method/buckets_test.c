@@ -37,8 +37,10 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 
 static uint64_t hash_of(terse_method *method, const float *weights, size_t count)
 {
-    uint64_t hash = mix(UINT64_C(14695981039346656037), weights, count * sizeof(float));
+    uint64_t bytes[64] = {0}; /* of tensors; zeros with scope=model */
     terse_state state;
+    (void)!terse_method_tensor_bytes(method, bytes);
+    uint64_t hash = mix(mix(1, bytes, sizeof bytes), weights, count * sizeof(float));
     for (uint32_t i = 0; terse_method_state(method, i, &state) == TERSE_OK; i++)
         if (strcmp(state.name, "factors") != 0) /* a bucket has its own */
             hash = mix(hash, state.bytes, state.len);

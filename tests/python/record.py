@@ -78,6 +78,7 @@ def case_record_is_what_happened(rank, workers):
         for line, stride, before in zip(steps, (5, 1, 5, 1), [0] + [s["seconds"] for s in steps]):
             spent = (line["seconds"] - before) / stride
             assert sum(line["stages"].values()) >= spent * 0.999, line
+        counted = lines[-1].pop("tensor_bytes")
         assert lines[-1] == {"kind": "end", "status": "finished", "step": 12, "loss": 0.5,
                              "accuracy": 0.11, "seconds": lines[-1]["seconds"]}, lines[-1]
         with open(os.path.join(folder, "a", "run.json"), encoding="utf-8") as file:
@@ -86,6 +87,27 @@ def case_record_is_what_happened(rank, workers):
         assert about["seed"] == 3 and about["model"] == "net" and about["lr"] == 0.1
         assert sum(tensor["count"] for tensor in about["tensors"]) == about["parameters"] == sum(
             parameter.numel() for parameter in net().parameters())
+        assert len(counted) == len(about["tensors"]) and min(counted) > 0, counted
+        assert sum(counted) < 12 * 4 * about["parameters"] / 2, counted
+    remove(folder, rank)
+
+
+def end_and_counts(folder):
+    """The line of the end, and the elements of every tensor."""
+    with open(os.path.join(folder, "run.json"), encoding="utf-8") as file:
+        return lines_of(folder)[-1], [one["count"] for one in json.load(file)["tensors"]]
+
+
+def case_bytes_of_tensors(rank, workers):
+    """Every exchange is counted, also where DDP's order of the tensors changes; scope=model has none."""
+    folder = shared_folder(rank)
+    run(os.path.join(folder, "dense"), rank, "dense", 3)
+    run(os.path.join(folder, "model"), rank, "topk:keep=0.05,scope=model", 3)
+    dist.barrier()
+    if rank == 0:
+        end, counts = end_and_counts(os.path.join(folder, "dense"))
+        assert end["tensor_bytes"] == [12 * 4 * count for count in counts], (end, counts)
+        assert "tensor_bytes" not in end_and_counts(os.path.join(folder, "model"))[0]
     remove(folder, rank)
 
 
@@ -124,6 +146,7 @@ def case_record_goes_on_after_a_checkpoint(rank, workers):
         assert lines[:3] == before
         assert [(line["kind"], line["step"]) for line in lines[3:]] == [
             ("step", 11), ("step", 12), ("evaluation", 12), ("end", 12)], lines
+        assert "tensor_bytes" not in lines[-1]  # those before are not known
         seconds = [line["seconds"] for line in lines]
         assert seconds == sorted(seconds)
         total = lines[2]["bytes_sent_total"]
@@ -173,4 +196,6 @@ def case_record_of_an_optimizer_that_stops(rank, workers):
         lines = lines_of(os.path.join(folder, "a"))
         assert [line["kind"] for line in lines] == ["step"] * 3 + ["end"]
         assert lines[1]["loss"] is None and lines[3]["status"] == "stopped"
+        end, counts = end_and_counts(os.path.join(folder, "a"))
+        assert end["tensor_bytes"] == [3 * ((count + 7) // 8) for count in counts], (end, counts)
     remove(folder, rank)

@@ -210,6 +210,17 @@ class Simulation(unittest.TestCase):
         end = team.run(lambda worker, point, step: point, 50)
         self.assertLess(abs(end).max(), 0.05 * abs(X).max())
 
+    def test_bytes_of_tensors(self):
+        start = [numpy.zeros((30, 40)), numpy.zeros(50)]
+        team = terse.simulate("topk:keep=0.1,min=100", workers=2, weights=start)
+        self.assertEqual(team.tensor_bytes(1), [0, 0])
+        reports = team.step([[numpy.ones((30, 40)), numpy.ones(50)]] * 2)
+        self.assertEqual(team.tensor_bytes(1)[1], 200)
+        self.assertEqual(8 * sum(team.tensor_bytes(1)), round(reports[1]["bits"] * 1250))
+        self.assertRaisesRegex(ValueError, "worker 2: there are 2", team.tensor_bytes, 2)
+        team = terse.simulate("topk:keep=0.1,scope=model", workers=2, weights=start)
+        self.assertRaisesRegex(ValueError, "scope=model: one section", team.tensor_bytes, 0)
+
     def test_what_is_refused(self):
         self.assertRaisesRegex(ValueError, "no codec 'nope'", terse.simulate, "codec=nope", 2, X)
         self.assertRaisesRegex(ValueError, "workers is 0", terse.simulate, "dense", 0, X)

@@ -11,6 +11,23 @@ TENSORS = [("conv1.weight", 288), ("conv1.bias", 32), ("conv2.weight", 18432), (
            ("fc1.weight", 204800), ("fc1.bias", 128), ("fc2.weight", 1280), ("fc2.bias", 10)]
 PARAMETERS = sum(count for _, count in TENSORS)
 
+
+def resnet20():
+    """The 65 tensors of a ResNet-20 for CIFAR-10."""
+    def norm(name, width):
+        return [(f"{name}.weight", width), (f"{name}.bias", width)]
+    tensors = [("conv1.weight", 432), *norm("bn1", 16)]
+    for stage, width in enumerate((16, 32, 64)):
+        for block in range(3):
+            inputs = width // 2 if stage > 0 and block == 0 else width
+            for i, before in ((1, inputs), (2, width)):
+                name = f"layer{stage + 1}.{block}"
+                tensors += [(f"{name}.conv{i}.weight", 9 * before * width), *norm(f"{name}.bn{i}", width)]
+            if inputs != width:
+                tensors += [(f"{name}.shortcut.0.weight", inputs * width), *norm(f"{name}.shortcut.1", width)]
+    return [*tensors, ("fc.weight", 640), ("fc.bias", 10)]
+
+
 # method, compression ratio, accuracy it ends at, has a residual, has bits
 METHODS = [
     ("dense", 1.0, 0.9142, False, False),
@@ -24,13 +41,14 @@ METHODS = [
 ]
 
 
-def about(method, seed):
+def about(method, seed, model="cnn", tensors=None):
+    tensors = tensors or TENSORS
     command = f"terse train --data fashion --model cnn --method '{method}' --workers 4 --seed {seed}"
     return {
         "format": 1, "terse": "made up", "command": command, "train": command,
-        "method": method, "model": "cnn", "data": "fashion", "workers": 4, "seed": seed,
-        "batch": 32, "parameters": PARAMETERS, "kernels": "avx512",
-        "tensors": [{"name": name, "count": count} for name, count in TENSORS],
+        "method": method, "model": model, "data": "fashion", "workers": 4, "seed": seed,
+        "batch": 32, "parameters": sum(count for _, count in tensors), "kernels": "avx512",
+        "tensors": [{"name": name, "count": count} for name, count in tensors],
     }
 
 
@@ -79,7 +97,12 @@ def evaluation_line(source, step, steps, row, seconds, total):
     }
 
 
-def lines(row, steps, every, seed):
+def tensor_bytes(row, steps, seed, tensors):
+    """Bytes over the run: tensors of less than 100 elements travel as they are."""
+    return [steps * (4 * count if count < 100 else round(4 * count / row[1]) + seed) for _, count in tensors]
+
+
+def lines(row, steps, every, seed, tensors=None):
     source = random.Random(f"{seed}/{row[0]}")
     seconds = total = 0.0
     for step in range(every, steps + 1, every):
@@ -91,7 +114,8 @@ def lines(row, steps, every, seed):
             last = evaluation_line(source, step, steps, row, seconds, total)
             yield last
     yield {"kind": "end", "status": "finished", "step": steps, "loss": last["loss"],
-           "accuracy": last["accuracy"], "seconds": seconds}
+           "accuracy": last["accuracy"], "seconds": seconds,
+           "tensor_bytes": tensor_bytes(row, steps, seed, tensors or TENSORS)}
 
 
 def seeds():
@@ -110,13 +134,13 @@ def folder_name(method):
     return method.replace(":", "-").replace("=", "-")
 
 
-def write_run(out, row, steps=3000, every=10, seed=1):
+def write_run(out, row, steps=3000, every=10, seed=1, model="cnn", tensors=None):
     folder = os.path.join(out, folder_name(row[0]))
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
-        json.dump(about(row[0], seed), file)
+        json.dump(about(row[0], seed, model, tensors), file)
     with open(os.path.join(folder, "metrics.jsonl"), "w", encoding="utf-8") as file:
-        for line in lines(row, steps, every, seed):
+        for line in lines(row, steps, every, seed, tensors):
             file.write(json.dumps(line, separators=(",", ":")) + "\n")
     return folder
 

@@ -14,6 +14,7 @@ const found = [];
 for (const card of document.querySelectorAll("article.card:not([hidden])")) {
   const frame = card.getBoundingClientRect();
   const boxes = [...card.querySelectorAll("svg text, h2, button, .rows > div:not(.track), .keys span, select")]
+    .filter((node) => !node.closest(".scroll")) /* it may lie beside what is seen of it */
     .map((node) => ({ text: node.textContent.slice(0, 40), box: node.getBoundingClientRect() }))
     .filter(({ box }) => box.width > 0);
   boxes.forEach(({ text, box }, i) => {

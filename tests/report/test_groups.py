@@ -189,6 +189,37 @@ class Seeds(ReportPage):
         self.assertEqual(self.browser.run("return document.querySelectorAll('#commands pre').length"), 10)
 
 
+class Names(ReportPage):
+    """The page and the tables call a run the same: one table of cases for both rules."""
+
+    def write(self, index, run):
+        run = dict(run)
+        name = run.pop("folder", f"run-{index}")
+        folder = make_runs.write_run(self.path(str(index)), row("dense"), 20, 10, 1)
+        with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
+            json.dump({"format": 1, "seed": 1, **run}, file)
+        os.rename(folder, os.path.join(os.path.dirname(folder), name))
+        return os.path.join(os.path.dirname(folder), name)
+
+    def test_the_page_and_the_tables_have_one_rule(self):
+        with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "names.json"), encoding="utf-8") as file:
+            cases = json.load(file)
+        self.assertGreater(len(cases), 10)
+        top = self.folder
+        for number, case in enumerate(cases):
+            with self.subTest(case["about"]):
+                self.folder = os.path.join(top, f"case-{number}")
+                folders = [self.write(i, run) for i, run in enumerate(case["runs"])]
+                text, _ = self.terse(*folders, "--csv", "-")
+                rows = list(csv.DictReader(io.StringIO(text)))
+                self.assertEqual(sorted({(one["run"], one["name"]) for one in rows}),
+                                 sorted({(os.path.basename(f), name) for f, name in zip(folders, case["names"])}))
+                self.show(folders)
+                shown = "return [...document.querySelectorAll('#legend button')].map((node) => node.textContent)"
+                self.assertEqual(self.browser.run(shown), list(dict.fromkeys(case["names"])))
+        self.allowed = ("file://" + top,)
+
+
 class Composed(ReportPage):
     """Composed specs go by their codec, also by one of a plugin, which the page does not load."""
 

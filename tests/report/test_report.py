@@ -67,6 +67,43 @@ class Report(Case):
             self.assertGreaterEqual(len(run["loss"]["step"]), 100)
             self.assertEqual(run["loss"]["step"][-1], 4000)
 
+    def test_tensors(self):
+        """Names are written once for all runs of a network; bytes without them, or of others, are not."""
+        other = [("only.weight", 1000)]
+        folders = [*self.runs("dense", "signum", steps=20), make_runs.write_run(
+            self.folder, ("topk:keep=0.5", *make_runs.METHODS[4][1:]), 20, tensors=other)]
+        html, notes = self.page(*folders)
+        self.assertEqual(notes, "")
+        runs = data_of(html)["runs"]
+        self.assertEqual(runs[0]["tensors"], [{"name": name, "count": count} for name, count in make_runs.TENSORS])
+        self.assertEqual((runs[1]["tensors_of"], "tensors" in runs[1]), (0, False))
+        self.assertEqual(runs[2]["tensors"], [{"name": "only.weight", "count": 1000}])
+        for run, name in zip(runs, ("dense", "signum")):
+            self.assertEqual(run["end"]["tensor_bytes"],
+                             make_runs.tensor_bytes(next(row for row in make_runs.METHODS if row[0] == name), 20, 1, make_runs.TENSORS))
+
+    def test_wrong_tensors(self):
+        folder, = self.runs("dense", steps=20)
+        path, about = os.path.join(folder, "metrics.jsonl"), make_runs.about("dense", 1)
+        with open(path, encoding="utf-8") as file:
+            *lines, end = map(json.loads, file)
+        for wrong, words in (([1, 2], "another number of tensors"), (7, "not a list"), ([1] * 7 + [-1], "out of range"),
+                             ([1] * 7 + ["8"], "another type")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in [*lines, {**end, "tensor_bytes": wrong}]))
+            html, notes = self.page(folder)
+            self.assertIn(words, notes)
+            self.assertNotIn("end", data_of(html)["runs"][0])
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in [*lines, end]))
+        for tensors, words in (([{"name": "a"}], "no name or no count"), ([1], "no name or no count"), ([], ""), (None, "")):
+            with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
+                json.dump({**about, "tensors": tensors}, file)
+            html, notes = self.page(folder)
+            self.assertIn(words, notes)
+            self.assertNotIn("tensors", data_of(html)["runs"][0])
+            self.assertEqual(data_of(html)["runs"][0]["end"]["status"], "finished")
+
     def test_truncated(self):
         folder, = self.runs("dense", steps=300, every=10)
         path = os.path.join(folder, "metrics.jsonl")

@@ -32,6 +32,9 @@ struct trn_record {
     double stage[TERSE_STAGES];
     double sent;
     double dense;
+    uint64_t *tensor_bytes; /* by tensor: payload of the whole run, then of the last exchange; NULL:
+                             * it is not known */
+    uint32_t tensors;
 };
 
 static const char *const stage_names[TERSE_STAGES] = {"direction", "encode", "wire",  "group",
@@ -49,7 +52,7 @@ static void put_train(com_json *json, const struct trn_settings *settings)
     free(text.bytes);
 }
 
-com_json *trn_record_settings(const struct trn_worker *worker)
+static com_json *settings_of(const struct trn_worker *worker)
 {
     struct trn_settings settings = *worker->run->settings;
     com_json *const json = com_json_object();
@@ -70,13 +73,29 @@ com_json *trn_record_settings(const struct trn_worker *worker)
     return json;
 }
 
+static void put_tensor_bytes(com_json *json, const struct trn_record *record)
+{
+    com_json *const list = com_json_array();
+    for (uint32_t t = 0; t < record->tensors; t++)
+        com_json_append_u64(list, record->tensor_bytes[t]);
+    com_json_put(json, "tensor_bytes", list);
+}
+
+com_json *trn_record_settings(const struct trn_worker *worker)
+{
+    com_json *const json = settings_of(worker);
+    if (worker->record && worker->record->tensor_bytes)
+        put_tensor_bytes(json, worker->record);
+    return json;
+}
+
 /* The contents of run.json; its kind is for readers of the live page. */
 static com_json *describe_run(const struct trn_worker *worker)
 {
     const terse_layout *const layout = trn_net_layout(worker->net);
     const char *kernels = "";
     char libraries[200];
-    com_json *const json = trn_record_settings(worker);
+    com_json *const json = settings_of(worker);
     com_json *const tensors = com_json_array();
     terse_tensor tensor;
     for (uint32_t t = 0; terse_layout_tensor(layout, t, &tensor) == TERSE_OK; t++) {
@@ -205,6 +224,36 @@ static terse_status open_folder(struct trn_worker *worker, struct trn_record *re
     return status;
 }
 
+/* The bytes that a checkpoint has counted; 0 where it has not. */
+static int read_tensor_bytes(const struct trn_checkpoint *checkpoint, struct trn_record *record)
+{
+    const com_json *const list = com_json_get(trn_checkpoint_settings(checkpoint), "tensor_bytes");
+    const com_json *item = com_json_first(list);
+    if (com_json_count(list) != record->tensors)
+        return 0;
+    for (uint32_t t = 0; t < record->tensors; t++, item = com_json_next(item))
+        if (!com_json_u64(item, &record->tensor_bytes[t]))
+            return 0;
+    return 1;
+}
+
+/* Bytes are counted unless the method does not tell them, or those before a checkpoint are not
+ * known. */
+static terse_status count_tensors(struct trn_worker *worker, struct trn_record *record)
+{
+    const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
+    record->tensors = terse_layout_tensors(trn_net_layout(worker->net));
+    record->tensor_bytes = calloc(2 * (size_t)record->tensors + 1, sizeof *record->tensor_bytes);
+    if (!record->tensor_bytes)
+        return com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
+    if (terse_method_tensor_bytes(worker->method, record->tensor_bytes) != TERSE_OK ||
+        (checkpoint && !read_tensor_bytes(checkpoint, record))) {
+        free(record->tensor_bytes);
+        record->tensor_bytes = NULL;
+    }
+    return TERSE_OK;
+}
+
 terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
 {
     struct trn_record *const record = calloc(1, sizeof *record);
@@ -218,7 +267,8 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
         worker->run->watch->line(worker->run->watch->context, about);
         com_json_free(about);
     }
-    return worker->run->settings->out ? open_folder(worker, record) : TERSE_OK;
+    const terse_status status = count_tensors(worker, record);
+    return status == TERSE_OK && worker->run->settings->out ? open_folder(worker, record) : status;
 }
 
 void trn_record_close(struct trn_record *record)
@@ -228,6 +278,7 @@ void trn_record_close(struct trn_record *record)
     trn_lines_close(record->lines);
     trn_events_close(record->events);
     com_lock_release(record->lock);
+    free(record->tensor_bytes);
     free(record);
 }
 
@@ -261,6 +312,14 @@ static void put_known(com_json *line, const char *key, double value)
         com_json_put_real(line, key, value);
 }
 
+static void add_tensor_bytes(struct trn_record *record, const terse_method *method)
+{
+    uint64_t *const last = record->tensor_bytes + record->tensors;
+    (void)!terse_method_tensor_bytes(method, last); /* it did tell when the record was opened */
+    for (uint32_t t = 0; t < record->tensors; t++)
+        record->tensor_bytes[t] += last[t];
+}
+
 static void add_up(struct trn_record *record, const terse_method_report *report, double loss,
                    double compute)
 {
@@ -289,6 +348,8 @@ terse_status trn_record_step(struct trn_worker *worker, const terse_method_repor
     if (record->since == 0)
         record->residual_norm = record->compression_error = NAN;
     add_up(record, report, loss, compute_seconds);
+    if (record->tensor_bytes && report->exchanged && report->exchange.skipped == TERSE_OK)
+        add_tensor_bytes(record, worker->method);
     if (record->since < record->every && worker->step < worker->steps)
         return TERSE_OK;
     const double steps = (double)record->since;
@@ -390,6 +451,8 @@ terse_status trn_record_end(struct trn_worker *worker)
         com_json_put_u64(line, "capped", result->capped);
     if (result->rejected > 0)
         com_json_put_u64(line, "rejected", result->rejected);
+    if (worker->record->tensor_bytes)
+        put_tensor_bytes(line, worker->record);
     com_json_put_hex(line, "weights_hash", result->weights_hash);
     const terse_status status = finish_line(worker, line);
     return status == TERSE_OK && worker->run->settings->out ? write_weights(worker) : status;

@@ -258,7 +258,7 @@ class State:
             report = buckets.add(item, self._scale)
             if report is None:
                 return
-            self._totals.add(report)
+            self._totals.add(report, [buckets])
             skipped = report.exchange.skipped != 0
             factor = self._scale if self._chosen.votes else self._scale * self._share()
             # A GradScaler skips the step and lowers the scale when it finds infinities.

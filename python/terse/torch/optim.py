@@ -163,7 +163,7 @@ class Optimizer(torch.optim.Optimizer):
                                "time, so that all ranks take their steps in the same order")
         try:
             self.last = self._step()
-            self._totals.add(self.last)
+            self._totals.add(self.last, self._live())
         except TerseError:
             if self._joined is not None:
                 self._joined.close()  # the other ranks fail at once, not after the timeout

@@ -66,6 +66,8 @@ class Record:
             failure = why
         agree(state._carrier, {"every": every, "step to resume at": resume}, failure, "Record")
         self._before = self._totals()
+        if self._rank == 0 and not resume:  # else those before are not known
+            state._totals.tensor_bytes = {}
         self._mark = time.monotonic()
 
     def _check(self) -> None:
@@ -135,6 +137,7 @@ class Record:
             counts = [(name, count_of(shape)) for name, shape in tensors]
             about["parameters"] = sum(count for _, count in counts)
             about["tensors"] = [{"name": name, "count": count} for name, count in counts]
+        self._names = [name for name, _ in tensors]
         self._described = bool(tensors)
         self._replace("run.json", json.dumps(about, indent=1) + "\n")
 
@@ -210,6 +213,9 @@ class Record:
             self._write_step()
         line = {"kind": "end", "status": status, "step": self._step, "seconds": self._seconds}
         line.update({name: self._last[name] for name in ("loss", "accuracy") if name in self._last})
+        counted = self._state._totals.tensor_bytes
+        if counted and set(counted) == set(self._names):
+            line["tensor_bytes"] = [counted[name] for name in self._names]
         self._append(line)
         assert self._file is not None
         os.close(self._file)
