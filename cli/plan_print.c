@@ -78,11 +78,23 @@ static int print_rows(const struct plan *plan)
     return table_print(table, 0);
 }
 
+/* "4 workers", "4 workers in 2 nodes" */
+static struct pln_shown workers_text(const struct plan *plan)
+{
+    struct pln_shown shown;
+    if (plan->nodes == plan->workers)
+        (void)snprintf(shown.text, sizeof shown.text, "%u workers", plan->workers);
+    else
+        (void)snprintf(shown.text, sizeof shown.text, "%u workers in %u nodes", plan->workers,
+                       plan->nodes);
+    return shown;
+}
+
 static void print_place(const struct plan *plan)
 {
     const struct pln_place *const place = &plan->place;
-    printf("%s parameters, %u workers, payload at %s, latency %s, compute %s per step\n\n",
-           com_show_count((uint64_t)plan->parameters).text, plan->workers,
+    printf("%s parameters, %s, payload at %s, latency %s, compute %s per step\n\n",
+           com_show_count((uint64_t)plan->parameters).text, workers_text(plan).text,
            pln_show_rate(place->bits_per_second).text, pln_show_seconds(place->latency).text,
            pln_show_seconds(place->compute).text);
 }
@@ -94,7 +106,7 @@ static void print_notes(const struct plan *plan)
         printf("Bytes and codec times come from a sample of one in %.3g parameters; --exact takes "
                "all.\n",
                scale);
-    if (plan->workers > PLN_MOST_RANKS)
+    if (plan->nodes > PLN_MOST_RANKS)
         printf("Extrapolated from 16, 32 and %d workers.\n", PLN_MOST_RANKS);
     if (plan->place.compute == 0)
         puts("Communication alone: --step gives the time of a gradient.");
@@ -112,8 +124,8 @@ static int chart_create(const struct plan *plan, struct rpr_chart *out)
                               .y_label = "ms per step",
                               .flags = RPR_LOG_X | RPR_LOG_Y,
                               .count = RATES};
-    (void)snprintf(out->title, sizeof out->title,
-                   "step time against the rate of the link, %u workers", plan->workers);
+    (void)snprintf(out->title, sizeof out->title, "step time against the rate of the link, %s",
+                   workers_text(plan).text);
     out->x = calloc(RATES, sizeof *out->x);
     out->line = calloc(LINES, sizeof *out->line);
     for (size_t i = 0; i < RATES && out->x; i++)
@@ -197,9 +209,9 @@ static int write_page(const char *path, const struct plan *plan, const struct rp
     struct com_output output;
     rpr_page_begin(&page, "terse plan");
     com_text_format(&page,
-                    "<h1>Should I compress?</h1>\n<p>%s parameters, %u workers, payload at "
+                    "<h1>Should I compress?</h1>\n<p>%s parameters, %s, payload at "
                     "%s, latency %s</p>\n<p>Recommended: ",
-                    com_show_count((uint64_t)plan->parameters).text, plan->workers,
+                    com_show_count((uint64_t)plan->parameters).text, workers_text(plan).text,
                     pln_show_rate(plan->place.bits_per_second).text,
                     pln_show_seconds(plan->place.latency).text);
     com_text_html(&page, plan->reason);
@@ -268,7 +280,7 @@ static int print_grid(const struct plan *plans, size_t count, int bytes)
     struct table *const table = table_create(columns);
     table_cell(table, "%s", bytes ? "bytes" : "step");
     for (size_t k = 0; k < count; k++)
-        table_cell(table, "%u%s", plans[k].workers, plans[k].workers > PLN_MOST_RANKS ? "*" : "");
+        table_cell(table, "%u%s", plans[k].workers, plans[k].nodes > PLN_MOST_RANKS ? "*" : "");
     for (size_t i = 0; i < plans[0].rows; i++) {
         table_cell(table, "%s", plans[0].row[i].spec);
         for (size_t k = 0; k < count; k++) {
@@ -293,7 +305,8 @@ int plan_print_sweep(const struct plan_request *request, const struct plan *plan
         for (size_t k = 0; k < count; k++) {
             com_json *const one = plan_json(&plans[k]);
             com_json_put_u64(one, "workers", plans[k].workers);
-            com_json_put_flag(one, "extrapolated", plans[k].workers > PLN_MOST_RANKS);
+            com_json_put_u64(one, "nodes", plans[k].nodes);
+            com_json_put_flag(one, "extrapolated", plans[k].nodes > PLN_MOST_RANKS);
             com_json_append(list, one);
         }
         com_json_put(top, "sweep", list);
@@ -306,7 +319,7 @@ int plan_print_sweep(const struct plan_request *request, const struct plan *plan
         code = print_grid(plans, count, 1);
     puts("\nThe longest part of a step: w wire, c codec, g gradient. A curve bends where it "
          "changes.");
-    if (plans[count - 1].workers > PLN_MOST_RANKS)
+    if (plans[count - 1].nodes > PLN_MOST_RANKS)
         printf("* extrapolated from 16, 32 and %d workers.\n", PLN_MOST_RANKS);
     puts("");
     for (size_t k = 0; k < count; k++)

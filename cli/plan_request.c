@@ -7,6 +7,8 @@
 #include "common/number.h"
 #include "message.h"
 
+enum { BUCKET = 4 << 20 }; /* bytes, those of terse train */
+
 enum {
     LETTER_PARAMETERS = 256,
     LETTER_MODEL,
@@ -14,6 +16,8 @@ enum {
     LETTER_SHAPES,
     LETTER_INPUT,
     LETTER_BATCH,
+    LETTER_NODE_SIZE,
+    LETTER_INSIDE,
     LETTER_LINK,
     LETTER_LATENCY,
     LETTER_STEP,
@@ -35,6 +39,8 @@ static const struct option options[] = {
     {"input", required_argument, NULL, LETTER_INPUT},
     {"batch", required_argument, NULL, LETTER_BATCH},
     {"workers", required_argument, NULL, 'w'},
+    {"node-size", required_argument, NULL, LETTER_NODE_SIZE},
+    {"inside", required_argument, NULL, LETTER_INSIDE},
     {"link", required_argument, NULL, LETTER_LINK},
     {"latency", required_argument, NULL, LETTER_LATENCY},
     {"step", required_argument, NULL, LETTER_STEP},
@@ -83,14 +89,14 @@ static int read_workers(char *text, struct plan_request *out)
     return CLI_OK;
 }
 
-static int read_rate(const char *text, double *out)
+static int read_rate(const char *option, const char *text, double *out)
 {
     if (pln_parse_rate(text, out))
         return CLI_OK;
     return msg_usage("plan",
-                     "--link: '%s' is not a rate: a number above 0 and kbit, mbit, gbit "
+                     "--%s: '%s' is not a rate: a number above 0 and kbit, mbit, gbit "
                      "or tbit, like 100mbit",
-                     text);
+                     option, text);
 }
 
 static int read_time(const char *option, const char *text, double *out)
@@ -114,7 +120,7 @@ static int read_overlap(const char *text, struct plan_request *out)
         return CLI_OK;
     if (strcmp(text, "on") != 0)
         return msg_usage("plan", "--overlap: '%s' is neither on nor off", text);
-    out->bucket = 4u << 20;
+    out->bucket = BUCKET;
     return CLI_OK;
 }
 
@@ -127,7 +133,10 @@ static int read_option(int letter, char *text, struct plan_request *out)
     case LETTER_SHAPES: out->shapes = text; return CLI_OK;
     case LETTER_INPUT: out->input = text; return CLI_OK;
     case LETTER_BATCH: return read_number("batch", text, 1, 1u << 20, &out->batch);
-    case LETTER_LINK: return read_rate(text, &out->link);
+    case LETTER_NODE_SIZE:
+        return read_number("node-size", text, 1, PLN_MOST_RANKS, &out->node_size);
+    case LETTER_INSIDE: return read_rate("inside", text, &out->inside);
+    case LETTER_LINK: return read_rate("link", text, &out->link);
     case LETTER_LATENCY: return read_time("latency", text, &out->latency);
     case LETTER_STEP: return read_time("step", text, &out->step);
     case LETTER_OVERLAP: return read_overlap(text, out);
@@ -168,6 +177,15 @@ static int check(const struct plan_request *request)
                                  "plan --measure");
     if (request->worker_counts == 0 && !request->measure)
         return msg_usage("plan", "no number of workers: give --workers 4, or --workers 2..4096");
+    if (request->measure && request->node_size > 1)
+        return msg_usage("plan", "--node-size: --measure sees ranks, not nodes: measure with one "
+                                 "rank on every machine, and give what it prints as --link");
+    for (size_t i = 0; i < request->worker_counts; i++)
+        if (request->workers[i] % request->node_size != 0)
+            return msg_usage("plan",
+                             "--node-size %llu: %u workers are not divisible into such nodes; a "
+                             "range of --workers doubles its first number",
+                             (unsigned long long)request->node_size, request->workers[i]);
     return CLI_OK;
 }
 
@@ -175,8 +193,14 @@ int plan_request_read(int argc, char **argv, struct plan_request *out)
 {
     int code = CLI_OK;
     int letter;
-    *out = (struct plan_request){
-        .latency = -1, .step = -1, .ranks_per_core = 1, .batch = 32, .threads = 1};
+    *out = (struct plan_request){.latency = -1,
+                                 .step = -1,
+                                 .ranks_per_core = 1,
+                                 .batch = 32,
+                                 .threads = 1,
+                                 .bucket = BUCKET,
+                                 .node_size = 1,
+                                 .inside = 2e10};
     while (code == CLI_OK && (letter = getopt_long(argc, argv, "w:m:o:", options, NULL)) != -1)
         code = read_option(letter, optarg, out);
     if (code == CLI_OK && optind < argc)

@@ -15,6 +15,8 @@ struct plan_request {
     uint64_t batch;
     uint32_t workers[PLAN_MOST_SWEEP]; /* doubling, where a range was given */
     size_t worker_counts;
+    uint64_t node_size;
+    double inside;  /* bits per second of a node's memory */
     double link;    /* bits per second as typed; 0: not given */
     double latency; /* seconds; negative: not given */
     double step;    /* seconds of compute; negative: not given */
@@ -52,7 +54,8 @@ struct plan_row {
 
 /* All methods for one number of workers, the fastest first. */
 struct plan {
-    uint32_t workers;
+    uint32_t workers; /* ranks */
+    uint32_t nodes;   /* workers of the method; the same without nodes */
     struct pln_place place;
     double parameters;
     struct plan_row *row;

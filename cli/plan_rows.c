@@ -45,6 +45,17 @@ static terse_status spec_of(const char *spec, const char *combine, struct plan_r
     return status;
 }
 
+static struct pln_job job_of(const struct plan_request *request, const terse_layout *layout,
+                             const char *spec, uint32_t workers)
+{
+    return (struct pln_job){.spec = spec,
+                            .workers = workers,
+                            .layout = layout,
+                            .most = request->exact ? 0 : SAMPLED,
+                            .bucket = request->bucket,
+                            .threads = (uint32_t)request->threads};
+}
+
 static terse_status record(const struct plan_request *request, const terse_layout *layout,
                            uint32_t workers, struct plan_row *row, terse_fault *fault)
 {
@@ -55,12 +66,7 @@ static terse_status record(const struct plan_request *request, const terse_layou
     if (status == TERSE_OK)
         status = terse_method_spec_with(row->spec, plain ? "min=1024" : "", 0, trained,
                                         sizeof trained, fault);
-    const struct pln_job job = {.spec = trained,
-                                .workers = workers,
-                                .layout = layout,
-                                .most = request->exact ? 0 : SAMPLED,
-                                .bucket = request->bucket,
-                                .threads = (uint32_t)request->threads};
+    const struct pln_job job = job_of(request, layout, trained, workers);
     if (status != TERSE_OK)
         return status;
     return request->no_cache ? pln_record(&job, &row->trace, fault)
@@ -84,7 +90,7 @@ static int add_rows(const struct plan_request *request, const terse_layout *layo
         row->same_bits =
             !combine || (strcmp(combine, "sparse-allreduce") == 0 && strcmp(own, "allgather") == 0);
         if (status == TERSE_OK)
-            status = record(request, layout, plan->workers, row, &fault);
+            status = record(request, layout, plan->nodes, row, &fault);
         if (combine && status == TERSE_BAD_SPEC)
             continue;
         if (status != TERSE_OK)
@@ -170,11 +176,23 @@ static void recommend(struct plan *plan)
 int plan_make(const struct plan_request *request, const terse_layout *layout,
               const struct pln_place *place, uint32_t workers, struct plan *out)
 {
-    struct plan plan = {
-        .workers = workers, .place = *place, .parameters = (double)terse_layout_count(layout)};
+    const uint32_t node_size = (uint32_t)request->node_size;
+    struct plan plan = {.workers = workers,
+                        .nodes = workers / node_size,
+                        .place = *place,
+                        .parameters = (double)terse_layout_count(layout)};
+    struct pln_job inside = job_of(request, layout, "dense", node_size);
+    terse_fault fault = {.rank = -1};
     terse_method_about about;
     const size_t most = (request->specs + 64) * 8;
     int code = CLI_OK;
+    inside.cached = !request->no_cache;
+    if (node_size > 1) {
+        const terse_status status =
+            pln_place_nodes(&inside, node_size, request->inside, &plan.place, &fault);
+        if (status != TERSE_OK)
+            return msg_status("--node-size", status, &fault);
+    }
     plan.row = calloc(most, sizeof *plan.row);
     if (!plan.row)
         return msg_error(CLI_MACHINE, "out of memory");

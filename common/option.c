@@ -57,6 +57,21 @@ int com_option_is_zero(const struct com_option *option, const void *values)
     return !value.text && value.whole == 0 && value.real == 0;
 }
 
+static int is_also(const struct com_option *option, const struct value *value)
+{
+    return option->also && value->whole == COM_OPTION_ALSO;
+}
+
+/* A whole number as it would be typed. */
+static void write_whole(const struct com_option *option, const struct value *value, char *out,
+                        size_t cap)
+{
+    if (is_also(option, value))
+        (void)snprintf(out, cap, "%s", option->also);
+    else
+        (void)snprintf(out, cap, "%llu", (unsigned long long)value->whole);
+}
+
 /* ---- the command line ---- */
 
 terse_status com_option_set(const struct com_option *option, const char *text, void *values,
@@ -66,9 +81,12 @@ terse_status com_option_set(const struct com_option *option, const char *text, v
     const uint64_t low = (uint64_t)option->low;
     const uint64_t high = (uint64_t)option->high;
     const int is_whole = option->kind == COM_OPTION_U32 || option->kind == COM_OPTION_U64;
-    if (is_whole && !com_parse_count(text, low, high, &value.whole))
+    if (option->also && strcmp(text, option->also) == 0)
+        value.whole = COM_OPTION_ALSO;
+    else if (is_whole && !com_parse_count(text, low, high, &value.whole))
         return com_fail(fault, TERSE_BAD_SPEC,
-                        "--%s: '%.80s' is not a whole number from %llu to %llu", option->name, text,
+                        "--%s: '%.80s' is not %s%sa whole number from %llu to %llu", option->name,
+                        text, option->also ? option->also : "", option->also ? " or " : "",
                         (unsigned long long)low, (unsigned long long)high);
     if (option->kind == COM_OPTION_REAL &&
         !com_parse_real(text, option->low, option->high, &value.real))
@@ -108,7 +126,7 @@ void com_option_type(const struct com_option *option, const void *values, struct
     if (option->kind == COM_OPTION_REAL)
         (void)snprintf(words, sizeof words, "%.12g", value.real);
     else
-        (void)snprintf(words, sizeof words, "%llu", (unsigned long long)value.whole);
+        write_whole(option, &value, words, sizeof words);
     if (com_option_is_zero(option, values) || (option->usual && strcmp(typed, option->usual) == 0))
         return;
     com_text_format(out, " --%s", option->name);
@@ -172,6 +190,10 @@ void com_option_write(const struct com_option *option, const void *values, com_j
     const struct value value = get(option, values);
     if (!option->key)
         return;
+    if (is_also(option, &value)) {
+        com_json_put_text(json, option->key, option->also);
+        return;
+    }
     switch (option->kind) {
     case COM_OPTION_TEXT: com_json_put_text(json, option->key, value.text ? value.text : ""); break;
     case COM_OPTION_FLAG: com_json_put_flag(json, option->key, value.whole != 0); break;
@@ -184,6 +206,10 @@ void com_option_write(const struct com_option *option, const void *values, com_j
 static int read_value(const struct com_option *option, const com_json *json, struct value *out)
 {
     int flag = 0;
+    const char *word = NULL;
+    *out = (struct value){.whole = COM_OPTION_ALSO};
+    if (option->also && com_json_get_text(json, option->key, &word))
+        return strcmp(word, option->also) == 0;
     *out = (struct value){.text = NULL};
     switch (option->kind) {
     case COM_OPTION_TEXT: return com_json_get_text(json, option->key, &out->text);
@@ -206,6 +232,8 @@ static int in_range(const struct com_option *option, const struct value *value)
     const double number = option->kind == COM_OPTION_REAL ? value->real : (double)value->whole;
     if (option->kind == COM_OPTION_TEXT || option->kind == COM_OPTION_FLAG)
         return 1;
+    if (is_also(option, value))
+        return 1;
     return (number >= option->low && number <= option->high) || (number == 0 && !option->usual);
 }
 
@@ -223,6 +251,8 @@ int com_option_differs(const struct com_option *option, const void *values, cons
 {
     const struct value now = get(option, values);
     struct value kept;
+    char old_words[32];
+    char new_words[32];
     const int is_there = read_value(option, json, &kept);
     const char *const old_text = is_there && kept.text ? kept.text : "";
     const char *const new_text = now.text ? now.text : "";
@@ -241,8 +271,9 @@ int com_option_differs(const struct com_option *option, const void *values, cons
         break;
     case COM_OPTION_U32:
     case COM_OPTION_U64:
-        (void)snprintf(text, cap, "has %s %llu, not %llu", option->key,
-                       (unsigned long long)kept.whole, (unsigned long long)now.whole);
+        write_whole(option, &kept, old_words, sizeof old_words);
+        write_whole(option, &now, new_words, sizeof new_words);
+        (void)snprintf(text, cap, "has %s %s, not %s", option->key, old_words, new_words);
         break;
     case COM_OPTION_REAL:
         (void)snprintf(text, cap, "has %s %g, not %g", option->key, kept.real, now.real);

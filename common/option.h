@@ -17,6 +17,8 @@ enum com_option_kind {
     COM_OPTION_REAL, /* double */
 };
 
+#define COM_OPTION_ALSO UINT32_MAX /* the number that `also` stands for; JSON has the word */
+
 /* The last row of a table has no name. */
 struct com_option {
     const char *name; /* without "--" */
@@ -25,6 +27,7 @@ struct com_option {
     const char *word; /* name of its argument in the help; NULL: it takes none */
     double low;       /* the range of a number */
     double high;
+    const char *also;      /* a word that is typed instead of a number; NULL: none */
     const char *usual;     /* the default as it would be typed; NULL: none */
     com_names *choices;    /* for {choices}; NULL: none are listed */
     const char *help;      /* {default} and {choices} are replaced */

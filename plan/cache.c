@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "record.h"
 
-enum { FORMAT = 4, KEY_CAP = TERSE_MAX_METHOD_SPEC + 512, NUMBERS = 5 };
+enum { FORMAT = 5, KEY_CAP = TERSE_MAX_METHOD_SPEC + 512, NUMBERS = 5 };
 
 static void cpu_name(char *out, size_t cap)
 {

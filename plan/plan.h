@@ -75,7 +75,7 @@ struct pln_job {
     uint64_t bucket;  /* bytes of gradient that are posted together during backward; 0: the whole
                        * gradient at the end */
     uint32_t threads; /* of the codec, per rank */
-    int cached;       /* 1: traces that are extrapolated may come from the cache */
+    int cached;       /* 1: traces that others are made of may come from the cache */
 };
 
 /* Runs the ranks of a job. The caller frees *out. */
@@ -94,6 +94,8 @@ struct pln_place {
     double bits_per_second; /* payload, each way, of a rank's own link */
     double latency;         /* seconds until an all-to-all of one byte is done */
     double compute;         /* seconds of a rank's forward and backward pass */
+    double inside;          /* seconds in which the ranks of a node average it; 0: no nodes */
+    double passes_on;       /* seconds in which a node's leader passes a received byte on */
     double ranks_per_core;  /* CPU times of the method are multiplied with it; at least 1 */
 };
 
@@ -102,10 +104,16 @@ struct pln_cost {
     double seconds;
     double compute_seconds;
     double codec_seconds; /* all work of the method: direction, codec, checks, sums, update */
-    double wire_seconds;  /* in which messages of this rank were under way */
+    double wire_seconds;  /* in which messages of this rank were under way, inside a node too */
     double hidden_seconds;
     double bytes_sent; /* per worker, the mean */
 };
+
+/* Workers as nodes of `size` ranks, whose shared memory carries `bits_per_second`: the place's
+ * times inside a node, from a dense step of its ranks. */
+TERSE_CHECK terse_status pln_place_nodes(const struct pln_job *job, uint32_t size,
+                                         double bits_per_second, struct pln_place *place,
+                                         terse_fault *fault);
 
 struct pln_cost pln_simulate(const struct pln_trace *trace, const struct pln_place *place);
 

@@ -67,9 +67,9 @@ static terse_status step_in_buckets(struct worker *worker, terse_method *method)
     uint32_t end = terse_layout_tensors(worker->layout);
     uint64_t count = 0;
     terse_tensor tensor;
-    terse_status status = TERSE_OK;
-    status = terse_method_progress(method, &worker->fault); /* opens the step */
-    pln_member_meet(&worker->member);
+    worker->member.opening = 1;
+    terse_status status = terse_method_progress(method, &worker->fault); /* opens the step */
+    worker->member.opening = 0;
     pln_member_compute(&worker->member, 1 - backward);
     worker->member.backward = 1;
     for (uint32_t t = end; t-- > 0 && status == TERSE_OK;) {
@@ -208,15 +208,15 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
     if (status == TERSE_OK)
         pln_gradient(gradient, floats + (size_t)SHIFT * count);
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-        workers[i] =
-            (struct worker){.member = {.world = &world, .rank = i},
-                            .job = job,
-                            .layout = layout,
-                            .gradient = gradient + (size_t)SHIFT * i,
-                            .weights = weights + (floats + SHIFT) * i,
-                            .spec = spec,
-                            .scale = (double)terse_layout_count(job->layout) / (double)floats,
-                            .overlaps = job->bucket > 0 && chosen.has_buckets};
+        workers[i] = (struct worker){
+            .member = {.world = &world, .rank = i},
+            .job = job,
+            .layout = layout,
+            .gradient = gradient + (size_t)SHIFT * i,
+            .weights = weights + (floats + SHIFT) * i,
+            .spec = spec,
+            .scale = (double)terse_layout_count(job->layout) / (double)floats,
+            .overlaps = job->bucket > 0 && chosen.has_buckets && chosen.passes <= 1};
     if (status == TERSE_OK)
         status = run_workers(workers, count, fault);
     for (uint32_t i = 0; workers && trace && i < count; i++)

@@ -27,7 +27,8 @@ struct pln_member {
     struct pln_rank *notes; /* NULL: nothing is noted */
     double since;           /* CPU time at which the rank went on */
     int no_memory;          /* a note did not fit */
-    int backward; /* 1: of all-to-alls, only the first one of the step may be found done */
+    int opening;            /* 1: tests find nothing done */
+    int backward;           /* 1: tests wait */
 };
 
 TERSE_CHECK terse_status pln_world_create(struct pln_world *world, uint32_t workers);
@@ -40,8 +41,6 @@ void pln_member_leave(struct pln_member *member, int failed);
 /* From here on, events go to `notes` (NULL: nowhere). Notes the CPU time before. */
 void pln_member_note(struct pln_member *member, struct pln_rank *notes);
 void pln_member_compute(struct pln_member *member, double share);
-/* Waits, without a note, until every rank has posted the first all-to-all of the step. */
-void pln_member_meet(struct pln_member *member);
 
 /* Steps that a rank makes, of a training of so many; floats from one rank's gradient to the next.
  */

@@ -3,7 +3,10 @@
  * likewise. An all-to-all is done for a rank when its own bytes are out, all bytes for it are in
  * (not faster than its link, and not before their senders have sent them), and the latency has
  * passed. Messages of one all-to-all leave interleaved, as engines send them: each arrives when the
- * last of its sender does. */
+ * last of its sender does.
+ *
+ * During the backward pass nobody waits: while an all-to-all is not done, the rank computes on, and
+ * the method goes on as soon as it is. So what a rank computes later may come before a wait. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -21,12 +24,15 @@ struct flight {
 struct clock {
     const struct pln_event *next;
     const struct pln_event *end;
+    const struct pln_event *ahead; /* what is computed before this event is done */
+    double begun;                  /* seconds of the next computation that are done */
     double now;
     double out_free; /* the link is idle from here on */
     double in_free;
     double compute;
+    double inside; /* averages of a node */
     double codec;
-    double wire;
+    double wire; /* without them */
     double seen; /* end of the last interval that counts as wire time */
     double bytes;
 };
@@ -63,6 +69,7 @@ static void land(struct play *play, uint32_t operation)
         }
         if (flight[i].received > 0 || flight[i].sent > 0)
             flight[i].done += play->place->latency;
+        flight[i].done += flight[i].received * play->place->passes_on;
     }
 }
 
@@ -92,6 +99,33 @@ static void count_wire(struct clock *clock, const struct flight *flight)
     clock->seen = fmax(clock->seen, flight->done);
 }
 
+/* The next computation that is not done; NULL: there is none. */
+static const struct pln_event *next_computation(struct clock *clock)
+{
+    while (clock->ahead < clock->end && clock->ahead->kind != PLN_COMPUTE)
+        clock->ahead++;
+    return clock->ahead < clock->end ? clock->ahead : NULL;
+}
+
+/* Computes until `until`, if there is so much; what is computed before `last`, and no more.
+ * Averages of a node are taken as their gradients are made. */
+static void compute(const struct play *play, struct clock *clock, double until,
+                    const struct pln_event *last)
+{
+    const double all = play->place->compute + play->place->inside;
+    for (const struct pln_event *event = next_computation(clock);
+         event && event <= last && clock->now < until; event = next_computation(clock)) {
+        const double left = event->amount * all - clock->begun;
+        const int ends = left <= until - clock->now;
+        const double spent = ends ? left : until - clock->now;
+        clock->now += spent;
+        clock->compute += all > 0 ? spent * play->place->compute / all : 0;
+        clock->inside += all > 0 ? spent * play->place->inside / all : 0;
+        clock->begun = ends ? 0 : clock->begun + spent;
+        clock->ahead += ends;
+    }
+}
+
 /* The rank goes on until it waits for somebody who has not posted. Returns the events it made. */
 static size_t go_on(struct play *play, uint32_t rank)
 {
@@ -106,12 +140,12 @@ static size_t go_on(struct play *play, uint32_t rank)
             clock->codec += event->amount * share;
             clock->now += event->amount * share;
         } else if (event->kind == PLN_COMPUTE) {
-            clock->compute += event->amount * play->place->compute;
-            clock->now += event->amount * play->place->compute;
+            compute(play, clock, INFINITY, event);
         } else if (event->kind == PLN_POST) {
             depart(play, rank, event);
         } else if (play->posted[event->operation] == ranks) {
             count_wire(clock, flight);
+            compute(play, clock, flight->done, clock->end);
             clock->now = fmax(clock->now, flight->done);
         } else {
             break;
@@ -120,7 +154,7 @@ static size_t go_on(struct play *play, uint32_t rank)
     return (size_t)(clock->next - from);
 }
 
-/* Local steps between exchanges compute and do not communicate. */
+/* Local steps between exchanges compute, average inside nodes, and do not communicate. */
 static struct pln_cost cost_of(const struct play *play)
 {
     const struct pln_trace *const trace = play->trace;
@@ -136,9 +170,10 @@ static struct pln_cost cost_of(const struct play *play)
     }
     struct pln_cost cost = {.compute_seconds = last->compute,
                             .codec_seconds = last->codec / every,
-                            .wire_seconds = last->wire / every,
+                            .wire_seconds = last->inside + last->wire / every,
                             .bytes_sent = bytes / every};
-    cost.seconds = last->compute + (last->now - last->compute) / every;
+    const double own = last->compute + last->inside;
+    cost.seconds = own + (last->now - own) / every;
     cost.hidden_seconds =
         fmax(cost.compute_seconds + cost.codec_seconds + cost.wire_seconds - cost.seconds, 0);
     return cost;
@@ -156,7 +191,7 @@ struct pln_cost pln_simulate(const struct pln_trace *trace, const struct pln_pla
     size_t moved = 1;
     if (play.clock && play.flight && play.posted) {
         for (uint32_t i = 0; i < trace->ranks; i++) {
-            play.clock[i].next = trace->rank[i].event;
+            play.clock[i].next = play.clock[i].ahead = trace->rank[i].event;
             play.clock[i].end = trace->rank[i].event + trace->rank[i].count;
         }
         while (moved > 0) {
@@ -170,6 +205,28 @@ struct pln_cost pln_simulate(const struct pln_trace *trace, const struct pln_pla
     free(play.flight);
     free(play.posted);
     return cost;
+}
+
+/* ---- nodes ---- */
+
+terse_status pln_place_nodes(const struct pln_job *job, uint32_t size, double bits_per_second,
+                             struct pln_place *place, terse_fault *fault)
+{
+    struct pln_job ranks = *job;
+    struct pln_trace *trace = NULL;
+    const struct pln_place node = {.bits_per_second = bits_per_second,
+                                   .ranks_per_core = place->ranks_per_core};
+    ranks.spec = "dense";
+    ranks.workers = size;
+    ranks.bucket = 0;
+    const terse_status status =
+        job->cached ? pln_record_cached(&ranks, &trace, fault) : pln_record(&ranks, &trace, fault);
+    if (status != TERSE_OK)
+        return status;
+    place->inside = pln_simulate(trace, &node).seconds;
+    place->passes_on = 8.0 * (size - 1) / bits_per_second;
+    pln_trace_free(trace);
+    return TERSE_OK;
 }
 
 /* ---- where it begins to pay ---- */

@@ -87,15 +87,6 @@ void pln_member_compute(struct pln_member *member, double share)
     member->since = cpu_seconds();
 }
 
-void pln_member_meet(struct pln_member *member)
-{
-    struct pln_world *const world = member->world;
-    note_cpu(member);
-    while (member->posted > member->first && world->done <= member->first && world->left < 0)
-        (void)pthread_cond_wait(&world->changed, &world->token);
-    member->since = cpu_seconds();
-}
-
 /* ---- the engine ---- */
 
 static int make_arrays(struct pln_alltoall *all, size_t workers)
@@ -177,14 +168,14 @@ static terse_status wait(void *context, uint32_t slot, uint64_t nanoseconds, int
     return world->done > number ? TERSE_OK : TERSE_PEER_LOST;
 }
 
-/* Whether a message has come during the backward pass depends on the link, which a recording does
- * not have. Taken as not: what follows it is done after the backward pass, so that a plan is slower
- * than a step rather than faster. */
+/* During the backward pass a step only looks whether something has arrived, and computes on where
+ * nothing has. That depends on the link, but the order of messages does not (terse_method_post). So
+ * here it waits, and the simulation, which has a link, computes on. */
 static terse_status test(void *context, uint32_t slot, int *done, int32_t *rank)
 {
     struct pln_member *const member = context;
     const uint64_t number = member->of_slot[slot];
-    *done = member->world->done > number && (!member->backward || number == member->first);
+    *done = !member->opening && (member->backward || member->world->done > number);
     return *done ? wait(context, slot, 0, rank) : TERSE_OK;
 }
 

@@ -120,12 +120,31 @@ class Plan(Case):
         self.assertEqual(file["rows"][0]["bytes_sent"], shapes["rows"][0]["bytes_sent"])
 
     def test_overlap_hides(self):
-        def hidden(overlap):
+        def hidden(*overlap):
             rows = self.json("plan", "--shapes", ",".join(["1024x1100"] * 4), "--workers", "2", "--link",
-                             "1gbit", "--step", "200ms", "--json", "--method", "dense", "--overlap",
-                             overlap)["rows"]
+                             "1gbit", "--step", "200ms", "--json", "--method", "dense",
+                             *overlap)["rows"]
             return rows[0]["hidden_seconds"]
-        self.assertGreater(hidden("on"), hidden("off") + 0.01)
+        self.assertGreater(hidden("--overlap", "on"), hidden("--overlap", "off") + 0.01)
+        self.assertGreater(hidden(), hidden("--overlap", "off") + 0.01)  # as terse train
+
+    def test_nodes(self):
+        """Bytes between nodes are those of as many workers; the time inside is added."""
+        words = ("plan", "--parameters", "300k", "--link", "100mbit", "--json", "--method", "topk")
+        flat = self.json(*words, "--workers", "2")["rows"]
+        nodes = self.json(*words, "--workers", "4", "--node-size", "2")["rows"]
+        slow = self.json(*words, "--workers", "4", "--node-size", "2", "--inside", "1mbit")["rows"]
+        for mine, theirs, late in zip(flat, nodes, slow):
+            self.assertEqual(mine["method"], theirs["method"])
+            self.assertEqual(mine["bytes_sent"], theirs["bytes_sent"])
+            self.assertGreater(theirs["wire_seconds"], mine["wire_seconds"])
+            # an all-reduce of two ranks sends every float once: 32 bits of 300,000
+            self.assertGreater(late["seconds"], 9.6)
+        sweep = self.json(*words, "--workers", "2..256", "--node-size", "2")["sweep"]
+        self.assertEqual([(p["workers"], p["nodes"]) for p in sweep][-2:], [(128, 64), (256, 128)])
+        self.assertEqual([p["extrapolated"] for p in sweep][-2:], [False, True])
+        text = self.text(*(w for w in words if w != "--json"), "--workers", "4", "--node-size", "2")
+        self.assertIn("4 workers in 2 nodes", text)
 
     def test_a_sweep(self):
         sweep = self.json("plan", "--parameters", "20k", "--workers", "2..200", "--link", "1gbit",
@@ -170,6 +189,11 @@ class Plan(Case):
             ((*given, "--workers", "4", "--link", "1gbit", "--latency", "3"), "--latency: '3'"),
             ((*given, "--workers", "4", "--link", "1gbit", "--step", "-1ms"), "--step: '-1ms'"),
             ((*given, "--workers", "4", "--link", "1gbit", "--overlap", "x"), "--overlap: 'x'"),
+            ((*given, "--workers", "4", "--link", "1gbit", "--inside", "x"), "--inside: 'x'"),
+            ((*given, "--workers", "4", "--link", "1gbit", "--node-size", "0"), "--node-size: '0'"),
+            ((*given, "--workers", "4..30", "--link", "1gbit", "--node-size", "4"),
+             "--node-size 4: 30 workers are not divisible"),
+            ((*given, "--measure", "--node-size", "4"), "--node-size: --measure sees ranks"),
             ((*given, "--workers", "4"), "no link"),
             ((*given, "--link", "1gbit"), "no number of workers"),
             (("--workers", "4", "--link", "1gbit"), "no parameters"),

@@ -8,8 +8,8 @@ import subprocess
 import time
 import unittest
 
-from support import INTERRUPTED, MACHINE, REFUSED, REQUEUE, TERSE
-from training import launch, LAUNCH_ENV, METHODS, MPICH, OPEN_MPI, TrainCase
+from support import INTERRUPTED, MACHINE, npy, REFUSED, REQUEUE, TERSE
+from training import launch, LAUNCH_ENV, METHODS, MPICH, OPEN_MPI, read_checkpoint, TrainCase
 
 MPICH_LIBRARY = os.environ.get("TERSE_MPICH_LIBRARY", "")
 HERE = os.environ.get("TERSE_RANKS", "yes") == "yes"  # no: this build has no libterse-mpi
@@ -93,6 +93,57 @@ class OpenMpi(TrainCase):
         os.remove(self.checkpoint("nodes", 6))
         done = self.train("--resume", self.path("nodes"))
         self.assertEqual(done["weights_hash"], whole["weights_hash"])
+        held = sorted(read_checkpoint(self.checkpoint("nodes", 3))[2])
+        self.assertEqual([worker for name, worker in held if name == "residual"], [0, 1])
+        for workers, note in (("8", "4 nodes instead of 2"), ("2", "1 node instead of 2")):
+            os.remove(self.checkpoint("nodes", 6))
+            done = run((), ("train", *self.small, "--resume", self.path("nodes"), "--workers", workers))
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+            self.assertIn("resumed with %s: each has the mean of the residuals" % note,
+                          done.stderr.decode())
+
+    def test_a_rank_of_a_node_that_is_not_finite_is_named(self):
+        """The examples of rank 2, in node 1, are so large that its loss alone overflows."""
+        part = [[1.0 if rank != 2 else 3e38] * 4 for rank in range(4) for _ in range(16)]
+        os.mkdir(self.path("large"))
+        for name, values, shape in (
+                ("x_train", sum(part, []), (64, 4)), ("y_train", [0.5] * 64, (64,)),
+                ("x_test", [1.0] * 32, (8, 4)), ("y_test", [0.5] * 8, (8,))):
+            self.write("large/%s.npy" % name, npy(values, shape))
+        words = ("train", "--data", "npy:" + self.path("large"), "--model", "linear", "--batch", "4",
+                 "--shard", "range", "--node-size", "2", "--steps", "3", "-q")
+        for launcher, more in (((), ("--workers", "4")), (launch(4), ())):
+            done = run(launcher, (*words, *more))
+            self.assertEqual(done.returncode, REFUSED, done.stderr.decode())
+            self.assertIn("rank 2: step 0: the loss is not finite", done.stderr.decode())
+
+    def test_nodes_with_overlap(self):
+        """Buckets are averaged inside the node before they are sent, with the same bits."""
+        for method in ("dense", "def:ratio=4", "signum"):
+            with self.subTest(method=method):
+                words = ("--model", "mlp", "--method", method, "--steps", "2", "--batch", "4",
+                         "--node-size", "2")
+                whole = self.train(*words, "--workers", "4", "--overlap", "off")["weights_hash"]
+                self.assertEqual(self.train(*words, "--workers", "4")["weights_hash"], whole)
+                self.assertEqual(self.ranks(4, *words)["weights_hash"], whole)
+
+    def test_ranks_of_this_machine_are_one_node(self):
+        """All processes here share memory, and threads do."""
+        words = ("--method", "topk:keep=0.05", "--steps", "3")
+        done = self.ranks(4, *words, "--node-size", "auto", "--out", self.path("auto"))
+        here = self.train(*words, "--workers", "4", "--node-size", "4")
+        for other in (here, self.train(*words, "--workers", "4", "--node-size", "auto")):
+            self.assertEqual(other["weights_hash"], done["weights_hash"])
+        self.assertEqual(done["bytes_sent"], 0)
+        about = self.run_json("auto")
+        self.assertEqual((about["node_size"], about["nodes"], about["workers"]), ("auto", 1, 4))
+        text = self.error("train", *self.small, "--resume", self.path("auto"), "--node-size", "2",
+                          "--steps", "5")
+        self.assertIn("has node_size auto, not 2", text)
+        longer = self.train("--resume", self.path("auto"), "--steps", "5")
+        self.assertEqual(longer["weights_hash"], self.train(
+            "--method", "topk:keep=0.05", "--steps", "5", "--workers", "4", "--node-size",
+            "4")["weights_hash"])
 
     def test_overlap_never_matters(self):
         for method in ("dense", "qadam", "signum"):
@@ -282,6 +333,16 @@ class Mpich(TrainCase):
                        {"TERSE_MPI_LIBRARY": MPICH_LIBRARY})
             self.assertEqual(done.returncode, 0, done.stderr.decode())
             self.assertEqual(result_of(done.stdout)["weights_hash"], here)
+
+    def test_nodes(self):
+        for size in ("2", "auto"):
+            words = ("--method", "def:ratio=4", "--steps", "4", "--node-size", size)
+            here = self.train(*words, "--workers", "4")
+            done = run((MPICH, "-n", "4"), ("train", *self.small, "--json", "-q", *words),
+                       {"TERSE_MPI_LIBRARY": MPICH_LIBRARY})
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+            for key in ("weights_hash", "bytes_sent"):
+                self.assertEqual(result_of(done.stdout)[key], here[key], size)
 
     @unittest.skipUnless(OPEN_MPI, "no Open MPI")
     def test_the_other_launcher_is_seen(self):

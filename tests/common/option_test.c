@@ -203,6 +203,47 @@ static void differences_are_described(void **state)
     com_json_free(empty);
 }
 
+/* It stands for a number that cannot be typed, and is a word in JSON. */
+static void a_word_may_stand_for_a_number(void **state)
+{
+    const struct com_option row = {.name = "size",
+                                   .kind = COM_OPTION_U32,
+                                   .word = "N",
+                                   .low = 1,
+                                   .high = 9,
+                                   .also = "auto",
+                                   .usual = "1",
+                                   .help = "{default}",
+                                   .key = "size",
+                                   AT(batch)};
+    struct values values = {0};
+    struct values again = {0};
+    const struct values two = {.batch = 2};
+    const char *word = NULL;
+    char text[200];
+    struct com_text typed = {0};
+    terse_fault fault = {0};
+    com_json *const json = com_json_object();
+    (void)state;
+    assert_int_equal(com_option_set(&row, "x", &values, &fault), TERSE_BAD_SPEC);
+    assert_string_equal(fault.text, "--size: 'x' is not auto or a whole number from 1 to 9");
+    assert_int_equal(com_option_set(&row, "4294967295", &values, &fault), TERSE_BAD_SPEC);
+    assert_int_equal(com_option_set(&row, "auto", &values, &fault), TERSE_OK);
+    assert_true(values.batch == COM_OPTION_ALSO);
+    com_option_type(&row, &values, &typed);
+    assert_string_equal(typed.bytes, " --size auto");
+    com_option_write(&row, &values, json);
+    assert_true(com_json_get_text(json, "size", &word));
+    assert_string_equal(word, "auto");
+    assert_true(com_option_read(&row, json, &again));
+    assert_true(again.batch == COM_OPTION_ALSO);
+    assert_false(com_option_differs(&row, &values, json, text, sizeof text));
+    assert_true(com_option_differs(&row, &two, json, text, sizeof text));
+    assert_string_equal(text, "has size auto, not 2");
+    com_text_free(&typed);
+    com_json_free(json);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -214,6 +255,7 @@ int main(void)
         cmocka_unit_test(options_are_typed_as_a_shell_reads_them),
         cmocka_unit_test(written_values_are_read_again),
         cmocka_unit_test(differences_are_described),
+        cmocka_unit_test(a_word_may_stand_for_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

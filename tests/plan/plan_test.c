@@ -304,6 +304,62 @@ static void break_even_is_where_both_take_as_long(void **state)
     terse_layout_destroy(layout);
 }
 
+/* Both ranks hand over a bucket after half of the gradient. Where its bytes are there early, what
+ * follows is sent before the other half is computed; where not, afterwards. In a node its ranks
+ * average while they compute, and the leader passes on what it receives. */
+static void ranks_compute_on_while_they_wait(void **state)
+{
+    struct pln_event events[] = {
+        {.kind = PLN_COMPUTE, .amount = 0.5},
+        {.kind = PLN_POST, .operation = 0, .sent = 125000, .received = 125000},
+        {.kind = PLN_WAIT, .operation = 0},
+        {.kind = PLN_POST, .operation = 1, .sent = 125000, .received = 125000},
+        {.kind = PLN_COMPUTE, .amount = 0.5},
+        {.kind = PLN_WAIT, .operation = 1},
+    };
+    struct pln_rank ranks[] = {{events, 6, 6}, {events, 6, 6}};
+    const struct pln_trace trace = {
+        .workers = 2, .ranks = 2, .rank = ranks, .operations = 2, .every = 1, .scale = 1};
+    struct pln_place place = {.bits_per_second = 1e6, .compute = 4};
+    (void)state;
+    struct pln_cost cost = pln_simulate(&trace, &place);
+    check_near(cost.seconds, 4, 1e-9); /* sent at 2 and 3 s, a second each */
+    check_near(cost.compute_seconds, 4, 1e-9);
+    check_near(cost.hidden_seconds, 2, 1e-9);
+    place.bits_per_second = 1e5;
+    cost = pln_simulate(&trace, &place);
+    check_near(cost.seconds, 22, 1e-9); /* 2 s, and 10 s each */
+    check_near(cost.hidden_seconds, 2, 1e-9);
+    place = (struct pln_place){
+        .bits_per_second = 1e6, .compute = 4, .inside = 2, .passes_on = 0.5 / 125000};
+    cost = pln_simulate(&trace, &place);
+    check_near(cost.seconds, 6, 1e-9); /* sent at 3 and 4.5 s, 1.5 s each */
+    check_near(cost.compute_seconds, 4, 1e-9);
+    check_near(cost.wire_seconds, 5, 1e-9);
+}
+
+/* On a fast link everything but the last bucket is hidden: both ways of the others. */
+static void fast_links_hide_all_but_the_last_bucket(void **state)
+{
+    terse_layout *layout = NULL;
+    terse_fault fault;
+    struct pln_trace *trace = NULL;
+    double after[2];
+    (void)state;
+    assert_int_equal(pln_layout_parse("100x100,300x300,300x300,300x300,300x300", &layout, &fault),
+                     TERSE_OK);
+    for (uint64_t i = 0; i < 2; i++) {
+        const struct pln_job job = {
+            .spec = "dense", .workers = 3, .layout = layout, .bucket = i * 300000, .threads = 1};
+        const struct pln_place place = {.bits_per_second = 1e9, .latency = 1e-6, .compute = 1};
+        assert_int_equal(pln_record(&job, &trace, &fault), TERSE_OK);
+        after[i] = pln_simulate(trace, &place).seconds - place.compute;
+        pln_trace_free(trace);
+    }
+    assert_true(after[1] < 0.3 * after[0]);
+    terse_layout_destroy(layout);
+}
+
 /* Buckets travel while the backward pass goes on; the same bytes, a few headers more. */
 static void overlap_hides_what_travels_early(void **state)
 {
@@ -429,6 +485,8 @@ int main(void)
         cmocka_unit_test(latency_counts_once_per_round),
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(break_even_is_where_both_take_as_long),
+        cmocka_unit_test(ranks_compute_on_while_they_wait),
+        cmocka_unit_test(fast_links_hide_all_but_the_last_bucket),
         cmocka_unit_test(overlap_hides_what_travels_early),
         cmocka_unit_test(large_layouts_are_sampled),
         cmocka_unit_test(samples_keep_whole_tensors),

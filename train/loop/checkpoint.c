@@ -10,7 +10,7 @@
 #include "loop/worker.h"
 
 #define MAX_PARTS 20u /* parts of one worker's state */
-#define HEAD_LEN 16u  /* head of a packed part: u32 kind, u32 name length, u64 bytes */
+#define HEAD_LEN 20u  /* head of a packed part: u32 kind, u32 name length, u64 bytes, u32 worker */
 #define ALIGNMENT 64u /* of the bytes of a packed part: copies are fastest between whole lines */
 #define PIECE 4096u   /* floats that are checked while they are in the cache */
 
@@ -65,18 +65,21 @@ static int reserve(struct buffer *buffer, uint64_t len)
 
 /* ---- one worker's state, packed ---- */
 
-/* The state of this worker: that of its method, the weights, the running statistics. */
+/* The state of this rank: that of its method, the weights, the running statistics. The workers of
+ * the method may be nodes, whose ranks have the same: the leader's is saved, by the number of the
+ * node. Running statistics are each rank's own. */
 static size_t parts_of(struct trn_worker *worker, struct trn_blob *out)
 {
     terse_state state;
     size_t count = 0;
     uint64_t statistics = 0;
     float *const running = trn_net_statistics(worker->net, &statistics);
-    for (uint32_t i = 0;
-         count < MAX_PARTS - 2 && terse_method_state(worker->method, i, &state) == TERSE_OK; i++)
+    const uint32_t most = trn_node_leads(&worker->node) ? MAX_PARTS - 2 : 0;
+    for (uint32_t i = 0; count < most && terse_method_state(worker->method, i, &state) == TERSE_OK;
+         i++)
         out[count++] = (struct trn_blob){.name = state.name,
                                          .kind = (uint32_t)state.kind,
-                                         .worker = worker->rank,
+                                         .worker = terse_group_rank(trn_method_group(worker)),
                                          .bytes = state.bytes,
                                          .len = state.len};
     if (worker->rank == 0)
@@ -138,6 +141,7 @@ static int pack(const struct trn_worker *worker, const struct trn_blob *part, si
         trn_put_u32(out, part[i].kind);
         trn_put_u32(out + 4, (uint32_t)name_len);
         trn_put_u64(out + 8, part[i].len);
+        trn_put_u32(out + 16, part[i].worker);
         memcpy(out + HEAD_LEN, part[i].name, name_len);
         out += round_up(HEAD_LEN + name_len);
         if (part[i].bytes == worker->weights)
@@ -257,12 +261,12 @@ static terse_status collect(struct trn_worker *worker)
     return are_processes(worker) ? send_bytes(worker) : TERSE_OK;
 }
 
-/* The parts of a worker's packed state as blobs. The bytes have the hash that their sender
- * announced, or are in this process, and the same program packed them. */
-static uint32_t unpack(const struct trn_states *states, uint32_t worker, const uint8_t *at,
+/* The parts of a rank's packed state as blobs. The bytes have the hash that their sender announced,
+ * or are in this process, and the same program packed them. */
+static uint32_t unpack(const struct trn_states *states, uint32_t rank, const uint8_t *at,
                        uint32_t first)
 {
-    const uint8_t *const end = at + states->parcels[worker].len;
+    const uint8_t *const end = at + states->parcels[rank].len;
     uint32_t count = first;
     while (at < end) {
         const uint32_t name_len = trn_get_u32(at + 4);
@@ -272,7 +276,7 @@ static uint32_t unpack(const struct trn_states *states, uint32_t worker, const u
                        (const char *)at + HEAD_LEN);
         *blob = (struct trn_blob){.name = name,
                                   .kind = trn_get_u32(at),
-                                  .worker = worker,
+                                  .worker = trn_get_u32(at + 16),
                                   .bytes = at + round_up(HEAD_LEN + name_len),
                                   .len = trn_get_u64(at + 8)};
         at += round_up(HEAD_LEN + name_len) + round_up(blob->len);

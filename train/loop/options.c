@@ -83,9 +83,11 @@ const struct com_option trn_options[] = {
      .word = "N",
      .low = 1,
      .high = TERSE_MAX_WORKERS,
+     .also = "auto",
      .usual = "1",
-     .help = "N consecutive workers are a node: they average exactly, and one of them exchanges "
-             "compressed gradients with other nodes; default {default}",
+     .help = "N consecutive workers are a node, or, with auto, those of one machine: they average "
+             "exactly, and one of them exchanges compressed gradients with other nodes; default "
+             "{default}",
      .key = "node_size",
      .flags = BOTH | SAME,
      AT(node_size)},

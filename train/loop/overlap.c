@@ -3,7 +3,7 @@
 #include "loop/worker.h"
 
 terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *layout,
-                              terse_method *method, const float *gradient)
+                              terse_method *method, float *gradient)
 {
     uint64_t elements = 0;
     uint32_t tensors = 0;
@@ -17,8 +17,8 @@ terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *l
         tensors++;
         if (elements * sizeof(float) < TRN_BUCKET_BYTES && t > 0)
             continue;
-        overlap->bucket[overlap->count++] =
-            (struct trn_bucket){.tensor = t, .count = tensors, .first = tensor.offset};
+        overlap->bucket[overlap->count++] = (struct trn_bucket){
+            .tensor = t, .count = tensors, .first = tensor.offset, .elements = elements};
         elements = tensors = 0;
     }
     return TERSE_OK;
@@ -26,19 +26,20 @@ terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *l
 
 /* Buckets must change neither the result nor what can be resumed from. They would where the whole
  * gradient is needed (clipping, local steps), and where a codec keeps state for each bucket
- * (PowerSGD). What an adversary sends is made of its whole gradient, and a node averages before it
- * sends. */
+ * (PowerSGD). What an adversary sends is made of its whole gradient. */
 terse_status trn_overlap_start(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
     terse_method_description method = {.size = sizeof method};
-    const terse_status status =
-        terse_method_describe(run->settings->method, &method, &worker->fault);
-    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 || worker->nodes ||
+    terse_status status = terse_method_describe(run->settings->method, &method, &worker->fault);
+    if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 ||
         !trn_wants_overlap(run->settings) || !method.has_buckets || method.passes > 1)
         return status;
-    return trn_overlap_plan(&worker->overlap, trn_net_layout(worker->net), worker->method,
-                            worker->gradient);
+    status = trn_overlap_plan(&worker->overlap, trn_net_layout(worker->net), worker->method,
+                              worker->gradient);
+    worker->overlap.node = &worker->node;
+    worker->overlap.scratch = worker->scratch;
+    return status;
 }
 
 terse_status trn_overlap_begin(struct trn_overlap *overlap, terse_fault *fault)
@@ -54,8 +55,12 @@ terse_status trn_overlap_final(struct trn_overlap *overlap, uint64_t first, ters
            status == TERSE_OK) {
         struct trn_bucket *const bucket = &overlap->bucket[overlap->posted++];
         bucket->ready = trn_now();
-        status = terse_method_post(overlap->method, overlap->gradient, bucket->tensor,
-                                   bucket->count, fault);
+        if (overlap->node)
+            status = trn_node_mean(overlap->node, overlap->gradient + bucket->first,
+                                   bucket->elements, overlap->scratch, fault);
+        if (status == TERSE_OK)
+            status = terse_method_post(overlap->method, overlap->gradient, bucket->tensor,
+                                       bucket->count, fault);
     }
     return status == TERSE_OK ? terse_method_progress(overlap->method, fault) : status;
 }

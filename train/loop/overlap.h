@@ -3,7 +3,7 @@
 #ifndef TRN_OVERLAP_H
 #define TRN_OVERLAP_H
 
-#include <terse/terse.h>
+#include "loop/node.h"
 
 #define TRN_BUCKET_BYTES                                                          \
     (UINT64_C(4) << 20)      /* the least that a bucket has, but for the last one \
@@ -14,12 +14,15 @@ struct trn_bucket {
     uint32_t tensor; /* the first, */
     uint32_t count;  /* and how many */
     uint64_t first;  /* element where it begins */
-    double ready;    /* when it was posted in the last step, by trn_now */
+    uint64_t elements;
+    double ready; /* when it was posted in the last step, by trn_now */
 };
 
 struct trn_overlap {
     terse_method *method;
-    const float *gradient;
+    float *gradient;
+    const struct trn_node *node; /* a bucket becomes the mean of the node first; NULL: no nodes */
+    float *scratch;              /* of that */
     struct trn_bucket bucket[TRN_MAX_BUCKETS]; /* in the order of posting, the last tensors first */
     uint32_t count;                            /* 0: steps are whole */
     uint32_t posted;                           /* of the step under way */
@@ -27,7 +30,7 @@ struct trn_overlap {
 
 /* Cuts the layout into buckets. TERSE_TOO_SMALL: there are too many. */
 TERSE_CHECK terse_status trn_overlap_plan(struct trn_overlap *overlap, const terse_layout *layout,
-                                          terse_method *method, const float *gradient);
+                                          terse_method *method, float *gradient);
 
 struct trn_worker;
 /* The worker's plan, where its method and its settings allow one; none else. */

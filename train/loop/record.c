@@ -65,6 +65,8 @@ static com_json *settings_of(const struct trn_worker *worker)
     trn_options_write(&settings, json);
     if (worker->run->init_hash)
         com_json_put_hex(json, "init_hash", worker->run->init_hash);
+    if (worker->node.group)
+        com_json_put_u64(json, "nodes", terse_group_workers(worker->node.group));
     com_json_put_u64(json, "parameters", worker->count);
     com_json_put_real(json, "seconds", worker->result.seconds);
     com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);

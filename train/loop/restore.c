@@ -34,18 +34,26 @@ static terse_status find_parts(struct trn_worker *worker, const char *name, uint
     return TERSE_OK;
 }
 
-/* Restores a part; the number of workers may have changed. */
+/* Whose parts they are, before and now: those of ranks, or of the method's workers. */
+struct owners {
+    uint32_t old;
+    uint32_t now;
+    uint32_t mine; /* the number of this one */
+};
+
+/* Restores a part; the number of its owners may have changed. */
 static terse_status restore_part(struct trn_worker *worker, const terse_state *state,
-                                 uint32_t old_workers)
+                                 const struct owners *owners)
 {
+    const uint32_t old_workers = owners->old;
     const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
     const void *old[TERSE_MAX_WORKERS];
     double weight[TERSE_MAX_WORKERS];
     const int weighs = trn_weighs_shards(worker->run->settings);
     const int shared = state->kind == TERSE_STATE_SHARED;
-    if (worker->run->workers == old_workers || shared)
+    if (owners->now == owners->old || shared)
         return copy_part(worker,
-                         trn_checkpoint_find(checkpoint, state->name, shared ? 0 : worker->rank),
+                         trn_checkpoint_find(checkpoint, state->name, shared ? 0 : owners->mine),
                          state->bytes, state->len);
     if (state->kind == TERSE_STATE_HINT) /* it may have another length; the next step works without
                                             it */
@@ -76,23 +84,23 @@ static int residual_norm(struct trn_worker *worker, double *out)
     return 0;
 }
 
-static void note_workers(struct trn_worker *worker, uint32_t old_workers)
+static void note_workers(struct trn_worker *worker, const struct owners *owners)
 {
     char text[200];
     double norm = 0;
-    const uint32_t workers = worker->run->workers;
-    if (worker->rank != 0 || !worker->run->watch->note || old_workers == workers)
+    const char *const what = worker->node.group ? "node" : "worker";
+    const char *const many = owners->now == 1 ? "" : "s";
+    if (worker->rank != 0 || !worker->run->watch->note || owners->old == owners->now)
         return;
     if (residual_norm(worker, &norm))
-        (void)snprintf(
-            text, sizeof text,
-            "resumed with %u worker%s instead of %u: each has the mean of the residuals, "
-            "whose norm is %.9g, and of the moments",
-            workers, workers == 1 ? "" : "s", old_workers, norm);
+        (void)snprintf(text, sizeof text,
+                       "resumed with %u %s%s instead of %u: each has the mean of the residuals, "
+                       "whose norm is %.9g, and of the moments",
+                       owners->now, what, many, owners->old, norm);
     else
         (void)snprintf(text, sizeof text,
-                       "resumed with %u worker%s instead of %u: each has the mean of the moments",
-                       workers, workers == 1 ? "" : "s", old_workers);
+                       "resumed with %u %s%s instead of %u: each has the mean of the moments",
+                       owners->now, what, many, owners->old);
     worker->run->watch->note(worker->run->watch->context, text);
 }
 
@@ -100,6 +108,7 @@ terse_status trn_worker_restore(struct trn_worker *worker)
 {
     const struct trn_checkpoint *const checkpoint = worker->run->checkpoint;
     uint64_t old_workers = 0;
+    uint64_t old_nodes = 0;
     uint64_t count = 0;
     terse_state state;
     float *const statistics = trn_net_statistics(worker->net, &count);
@@ -108,16 +117,23 @@ terse_status trn_worker_restore(struct trn_worker *worker)
                                  .len = count * sizeof(float),
                                  .kind = TERSE_STATE_OWN};
     (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "workers", &old_workers);
-    if (old_workers == 0 || old_workers > TERSE_MAX_WORKERS)
+    old_nodes = old_workers; /* where ranks are the workers of the method */
+    (void)com_json_get_u64(trn_checkpoint_settings(checkpoint), "nodes", &old_nodes);
+    if (old_workers == 0 || old_workers > TERSE_MAX_WORKERS || old_nodes == 0 ||
+        old_nodes > old_workers)
         return com_fail(&worker->fault, TERSE_MISMATCH,
                         "the checkpoint has no number of workers from 1 to %u", TERSE_MAX_WORKERS);
+    const struct owners ranks = {(uint32_t)old_workers, worker->run->workers, worker->rank};
+    const struct owners workers = {(uint32_t)old_nodes,
+                                   terse_group_workers(trn_method_group(worker)),
+                                   terse_group_rank(trn_method_group(worker))};
     terse_status status = copy_part(worker, trn_checkpoint_find(checkpoint, TRN_WEIGHTS, 0),
                                     worker->weights, worker->count * sizeof(float));
     for (uint32_t i = 0;
          status == TERSE_OK && terse_method_state(worker->method, i, &state) == TERSE_OK; i++)
-        status = restore_part(worker, &state, (uint32_t)old_workers);
+        status = restore_part(worker, &state, &workers);
     if (status == TERSE_OK && count > 0)
-        status = restore_part(worker, &running, (uint32_t)old_workers);
+        status = restore_part(worker, &running, &ranks);
     if (status == TERSE_OK)
         status = terse_method_restored(worker->method, &worker->fault);
     const com_json *const kept = trn_checkpoint_settings(checkpoint);
@@ -129,6 +145,6 @@ terse_status trn_worker_restore(struct trn_worker *worker)
     worker->result.steps = worker->step;
     worker->result.resumed_from = worker->step;
     if (status == TERSE_OK)
-        note_workers(worker, (uint32_t)old_workers);
+        note_workers(worker, &workers);
     return status;
 }

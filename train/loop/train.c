@@ -107,14 +107,11 @@ static terse_status find_checkpoint(struct trn_run *run, terse_fault *fault)
 
 /* ---- workers ---- */
 
-/* Those of a node belong to `nodes` once that is made. */
 static void leave_groups(struct trn_worker *worker)
 {
     terse_group_destroy(worker->group);
-    terse_group_destroy(worker->nodes ? worker->nodes : worker->inner);
-    if (!worker->nodes)
-        terse_group_destroy(worker->outer);
-    worker->group = worker->nodes = worker->inner = worker->outer = NULL;
+    worker->group = NULL;
+    trn_node_leave(&worker->node);
 }
 
 static void *run_thread(void *opaque)
@@ -142,27 +139,10 @@ static const struct trn_worker *first_cause(const struct trn_worker *workers, ui
     return knows ? &workers[rank] : cause;
 }
 
-/* Consecutive threads are nodes. */
-static terse_status make_nodes(struct trn_worker *workers, uint32_t count, uint32_t size)
-{
-    terse_group *outer[TERSE_MAX_LOCAL_WORKERS];
-    terse_group *inner[TERSE_MAX_LOCAL_WORKERS];
-    if (size <= 1)
-        return TERSE_OK;
-    terse_status status = terse_group_local(count / size, outer);
-    for (uint32_t n = 0; n < count / size && status == TERSE_OK; n++)
-        workers[n * size].outer = outer[n];
-    for (uint32_t n = 0; n < count / size && status == TERSE_OK; n++) {
-        status = terse_group_local(size, inner);
-        for (uint32_t r = 0; r < size && status == TERSE_OK; r++)
-            workers[n * size + r].inner = inner[r];
-    }
-    return status;
-}
-
 static terse_status run_threads(struct trn_run *run, struct trn_result *result, terse_fault *fault)
 {
     terse_group *handles[TERSE_MAX_LOCAL_WORKERS];
+    struct trn_node *nodes[TERSE_MAX_LOCAL_WORKERS];
     pthread_t threads[TERSE_MAX_LOCAL_WORKERS];
     struct trn_worker *const workers = calloc(run->workers, sizeof *workers);
     uint32_t started = 0;
@@ -173,10 +153,9 @@ static terse_status run_threads(struct trn_run *run, struct trn_result *result, 
     }
     for (uint32_t r = 0; r < run->workers; r++)
         workers[r] = (struct trn_worker){.run = run, .group = handles[r]};
-    status = make_nodes(workers, run->workers, run->settings->node_size);
-    if (status != TERSE_OK)
-        (void)com_fail(fault, status, "cannot create nodes of %u workers",
-                       run->settings->node_size);
+    for (uint32_t r = 0; r < run->workers; r++)
+        nodes[r] = &workers[r].node;
+    status = trn_nodes_of_threads(run->settings, run->workers, nodes, fault);
     for (uint32_t r = 0; r < run->workers && status != TERSE_OK; r++)
         leave_groups(&workers[r]);
     if (status != TERSE_OK) {
@@ -210,9 +189,7 @@ static terse_status run_alone(struct trn_run *run, struct trn_result *result, te
 {
     const struct trn_settings *const settings = run->settings;
     struct trn_worker worker = {.run = run, .group = settings->group};
-    terse_status status = TERSE_OK;
-    if (settings->node_size > 1)
-        status = settings->split(settings->node_size, &worker.inner, &worker.outer, &worker.fault);
+    terse_status status = trn_node_of_process(settings, &worker.node, &worker.fault);
     if (status == TERSE_OK)
         status = trn_worker_run(&worker);
     *result = worker.result;
@@ -223,27 +200,6 @@ static terse_status run_alone(struct trn_run *run, struct trn_result *result, te
         return status; /* the failed group may still use the worker's buffers */
     }
     trn_worker_destroy(&worker);
-    return TERSE_OK;
-}
-
-static terse_status check_nodes(const struct trn_settings *settings, uint32_t workers,
-                                terse_fault *fault)
-{
-    const uint32_t size = settings->node_size;
-    if (size <= 1)
-        return TERSE_OK;
-    if (workers % size != 0)
-        return com_fail(fault, TERSE_BAD_ARGUMENT,
-                        "--node-size %u: %u workers are not divisible into such nodes", size,
-                        workers);
-    if (settings->group && !settings->split)
-        return com_fail(fault, TERSE_UNSUPPORTED,
-                        "--node-size %u: these processes cannot be split into nodes", size);
-    if (trn_weighs_shards(settings) || strcmp(settings->adversaries, "none") != 0)
-        return com_fail(fault, TERSE_BAD_ARGUMENT,
-                        "--node-size %u: a node's gradient is a plain mean; leave out "
-                        "--worker-weights and --adversaries",
-                        size);
     return TERSE_OK;
 }
 
@@ -277,7 +233,7 @@ terse_status trn_train(const struct trn_settings *settings, const struct trn_wat
                           "--shard unequal --worker-weights shard",
                           settings->weighting);
     if (status == TERSE_OK)
-        status = check_nodes(settings, workers, fault);
+        status = trn_check_nodes(settings, workers, fault);
     if (status == TERSE_OK && settings->overlap && strcmp(settings->overlap, "on") != 0 &&
         strcmp(settings->overlap, "off") != 0)
         status =

@@ -17,6 +17,8 @@
 typedef terse_status trn_choose(void *context, terse_group *group, const terse_layout *layout,
                                 char spec[TERSE_MAX_METHOD_SPEC], terse_fault *fault);
 
+#define TRN_NODE_AUTO UINT32_MAX /* --node-size auto */
+
 /* Most of these are options of a command: loop/options.c has a row for each. */
 struct trn_settings {
     const char *model;
@@ -35,7 +37,8 @@ struct trn_settings {
     const char *command;     /* as it was typed, for run.json */
     double lr;               /* of --lr, which the method's spec overrides; -1: not given */
     uint32_t workers;
-    uint32_t node_size;  /* ranks of a node, consecutive ones; 1: every rank is a worker */
+    uint32_t node_size;  /* ranks of a node, consecutive ones; 1: every rank is a worker;
+                          * TRN_NODE_AUTO: those of a machine are a node */
     uint32_t batch;      /* examples per worker per step */
     uint32_t batches;    /* drawn per gradient, of which the last one counts; 1 */
     uint32_t accumulate; /* batches per gradient, which is their mean; 1 */

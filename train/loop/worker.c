@@ -75,7 +75,7 @@ static terse_status create_method(struct trn_worker *worker)
         .worker_weight = trn_weighs_shards(settings) ? (double)trn_order_count(worker->order) : 0,
     };
     const terse_layout *const layout = trn_net_layout(worker->net);
-    terse_group *const group = worker->nodes ? worker->nodes : worker->group;
+    terse_group *const group = trn_method_group(worker);
     char spec[TERSE_MAX_METHOD_SPEC];
     terse_status status = TERSE_OK;
     (void)snprintf(spec, sizeof spec, "%s", settings->method);
@@ -88,18 +88,6 @@ static terse_status create_method(struct trn_worker *worker)
     return status == TERSE_OK ? terse_method_create(spec, group, layout, worker->weights, &options,
                                                     &worker->method, &worker->fault)
                               : status;
-}
-
-/* The ranks of this node as one worker of the method. */
-static terse_status create_node(struct trn_worker *worker)
-{
-    const double timeout = worker->run->settings->timeout;
-    if (!worker->inner)
-        return TERSE_OK;
-    terse_status status = terse_group_set_timeout(worker->inner, timeout);
-    if (status == TERSE_OK)
-        status = terse_group_nodes(worker->inner, worker->outer, &worker->nodes, &worker->fault);
-    return status == TERSE_OK ? terse_group_set_timeout(worker->nodes, timeout) : status;
 }
 
 static terse_status create(struct trn_worker *worker)
@@ -130,7 +118,7 @@ static terse_status create(struct trn_worker *worker)
     worker->result.classifies = run->input.target == TRN_LABELS;
     status = create_buffers(worker);
     if (status == TERSE_OK)
-        status = create_node(worker);
+        status = trn_node_start(&worker->node, settings->timeout, &worker->fault);
     if (status == TERSE_OK)
         status = create_method(worker);
     if (status == TERSE_OK)
@@ -151,7 +139,7 @@ void trn_worker_destroy(struct trn_worker *worker)
                              worker->examples,     worker->values,   worker->tokens,
                              worker->lengths,      worker->labels,   worker->targets,
                              worker->stats};
-    terse_group_destroy(worker->nodes);
+    trn_node_leave(&worker->node);
     trn_writer_destroy(worker->writer); /* before the record, which has the folder's lock */
     trn_worker_drop_room(worker);
     terse_method_destroy(worker->method);
@@ -234,18 +222,6 @@ static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats
         out_stats->correct += correct;
         out_stats->examples += count;
     }
-    return status;
-}
-
-/* The gradient becomes the mean over the ranks of this node. */
-static terse_status average_node(struct trn_worker *worker)
-{
-    if (!worker->inner)
-        return TERSE_OK;
-    const terse_status status = terse_group_allreduce(
-        worker->inner, worker->gradient, (size_t)worker->count, worker->scratch, &worker->fault);
-    for (uint64_t i = 0; i < worker->count && status == TERSE_OK; i++)
-        worker->gradient[i] /= (float)worker->run->settings->node_size;
     return status;
 }
 
@@ -357,7 +333,7 @@ static terse_status count_skips(struct trn_worker *worker, const terse_exchange_
 {
     const unsigned long long step = worker->step;
     const char *const stages = terse_method_settings(worker->method);
-    const char *const who = worker->nodes ? "node" : "rank";
+    const char *const who = worker->node.group ? "node" : "rank";
     worker->result.skipped += report->skipped != TERSE_OK;
     worker->skips = report->skipped != TERSE_OK ? worker->skips + 1 : 0;
     if (worker->skips < MAX_SKIPS)
@@ -407,8 +383,9 @@ static terse_status step(struct trn_worker *worker, int *stop)
     const double start = trn_now();
     terse_status status = gradient_of(worker, &mine);
     const double computed = trn_now();
-    if (status == TERSE_OK)
-        status = average_node(worker);
+    if (status == TERSE_OK && worker->overlap.count == 0)
+        status = trn_node_mean(&worker->node, worker->gradient, worker->count, worker->scratch,
+                               &worker->fault);
     if (status == TERSE_OK)
         status =
             worker->overlap.count > 0

@@ -55,9 +55,7 @@ struct trn_step_stats {
 struct trn_worker {
     const struct trn_run *run;
     terse_group *group; /* all ranks */
-    terse_group *inner; /* the ranks of this node; NULL where every rank is a worker */
-    terse_group *outer; /* the leaders, until `nodes` owns it */
-    terse_group *nodes; /* what the method communicates with, then */
+    struct trn_node node;
     uint32_t rank;
     struct trn_net *net;
     struct trn_order *order;
@@ -92,6 +90,12 @@ struct trn_worker {
     terse_status status;
     terse_fault fault;
 };
+
+/* The group of the method: its workers are ranks, or nodes of them. */
+static inline terse_group *trn_method_group(const struct trn_worker *worker)
+{
+    return worker->node.group ? worker->node.group : worker->group;
+}
 
 /* worker.c */
 terse_status trn_worker_run(struct trn_worker *worker);

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import MethodReport
-from .._method import Method, Shape
+from .._method import Shape
 from . import _state
 
 
@@ -67,7 +67,7 @@ class ParamGroup:
         if not self.params:
             return
         self.weights = torch.cat([p.detach().reshape(-1) for p in self.params])
-        self.method = Method(self.spec, group, self.tensors, self.weights.data_ptr(), **options)
+        self.method = group.method(self.spec, self.tensors, self.weights.data_ptr(), **options)
         at = self.method.point
         self.point = self.weights if at == self.weights.data_ptr() else \
             _state.tensor_at(at, self.weights.numel())

@@ -1,8 +1,9 @@
 """The states of all ranks as sets of files in one folder, to load with any number of ranks.
 
-A set is one file per rank and a set file that names them with their lengths and checksums:
+A set is one file per worker (a rank, or a node of ranks) and a set file that names them with their
+lengths and checksums:
 
-    terse-STEP-RANK-of-WORKERS.ID.pt    written by every rank; ID is new in every save
+    terse-STEP-RANK-of-WORKERS.ID.pt    written by every worker; ID is new in every save
     terse-STEP-extra.ID.pt              what the caller adds; written by rank 0
     terse-STEP.json                     the set file; rank 0 writes it last, atomically
 
@@ -44,7 +45,7 @@ class _Saved(NamedTuple):
     """The contents of a set file."""
     step: int
     id: str
-    files: List[_File]  # by rank
+    files: List[_File]  # by worker
     extra: Optional[_File]
 
 
@@ -183,14 +184,15 @@ def _drop_sets(folder: str, written: _Saved, keep: int) -> Set[str]:
     return kept
 
 
-def _drop_files(folder: str, rank: int, kept: Set[str]) -> None:
-    """Removes files that no set names: this rank's, and on rank 0 all, since the folder may be
+def _drop_files(folder: str, worker: int, kept: Set[str]) -> None:
+    """Removes files that no set names: this worker's, and on worker 0 all, since the folder may be
     shared and the number of ranks may have changed. Set files that were cut off go too."""
     for name in os.listdir(folder):
         found = _FILE.match(name)
-        if found and found.group(2) not in kept and (rank == 0 or found.group(1) == str(rank)):
+        mine = found and worker in (0, int(found.group(1) or 0))
+        if mine and found.group(2) not in kept:
             _remove(folder, name)
-        elif rank == 0 and name.endswith(_NEW) and _SET.match(name[:-len(_NEW)]):
+        elif worker == 0 and name.endswith(_NEW) and _SET.match(name[:-len(_NEW)]):
             _remove(folder, name)
 
 
@@ -244,11 +246,12 @@ def save_all(folder: str, state: Any, extra: Any = None, *, step: Optional[int] 
         raise ValueError("save_all: keep=%d; at least one set is kept" % keep)
     saved = state.state_dict()
     saved = dict(saved.get("terse_state", saved))
-    rank, workers = saved["rank"], saved["workers"]
+    worker, workers = saved["rank"], saved["workers"]
+    leads = state._group.leads  # all ranks of a node have the same state: one of them writes it
     saved["step"] = _step_of(state, saved) if step is None else int(step)
     new = _same_step(state, saved["step"])
-    names = ["terse-%d-%d-of-%d.%s.pt" % (saved["step"], rank, workers, new)]
-    if rank == 0 and extra is not None:
+    names = ["terse-%d-%d-of-%d.%s.pt" % (saved["step"], worker, workers, new)] if leads else []
+    if state.rank == 0 and extra is not None:
         names.append("terse-%d-extra.%s.pt" % (saved["step"], new))
     undo = [(folder, name) for name in names]
     files, problem = [], None
@@ -260,16 +263,18 @@ def save_all(folder: str, state: Any, extra: Any = None, *, step: Optional[int] 
     _agree(state, problem, undo)
     written = _gather(state, files)
     kept: Set[str] = set()
-    if rank == 0:
+    if state.rank == 0:
         try:
-            whole = _Saved(saved["step"], new, [_File(*each[0]) for each in written],
+            whole = _Saved(saved["step"], new, [_File(*each[0]) for each in written if each],
                            files[1] if len(files) > 1 else None)
             _write_set(folder, whole)
             kept = _drop_sets(folder, whole, keep)
         except OSError as error:
             problem = str(error)
     _agree(state, problem, undo)
-    _drop_files(folder, rank, _gather(state, kept)[0])
+    kept = _gather(state, kept)[0]
+    if leads:
+        _drop_files(folder, worker, kept)
     dist.barrier(group=state._carrier)
 
 
@@ -339,8 +344,8 @@ def load_all(folder: str, state: Any, *, step: Optional[int] = None,
                          "rank): %s" % (folder, "" if step is None else " of step %d" % step,
                                         problems or "no set was saved"))
     loaded = Loaded(chosen.step, _read(folder, chosen.extra) if chosen.extra else None)
-    if len(chosen.files) == state.workers:
-        state._load(_read(folder, chosen.files[state.rank]))
+    if len(chosen.files) == state._group.workers:
+        state._load(_read(folder, chosen.files[state._group.rank]))
         return loaded
     state._load(state._regrouped([_read(folder, file) for file in chosen.files]))
     return loaded

@@ -17,9 +17,10 @@ import torch.distributed as dist
 
 from .._library import (EXPLAIN, LEAVE, OK, PEER_LOST, POST, TEST, TIMEOUT, WAIT, GroupOps, check,
                         library)
+from .._method import Method
 from ._spec import agree
 
-_TAG = 0x7E45  # the tag of every message; gloo keeps the messages between two ranks in order
+TAG = 0x7E45  # of every message; gloo keeps messages of one tag between two ranks in order
 _MAX_VIEWS = 4096
 # A timeout counts from the last piece that arrived: gloo does not tell of parts of a message.
 _PIECE = 4 << 20  # bytes
@@ -71,12 +72,12 @@ def agreed_group(process_group: Optional[Any], seconds: float, mine: Any,
     try:
         agree(carrier, mine, failure, what)
     except Exception:
-        _release(carrier, {})
+        release(carrier, {})
         raise
     return carrier
 
 
-def _release(carrier: Any, under_way: Dict[int, Any]) -> None:
+def release(carrier: Any, under_way: Dict[Any, Any]) -> None:
     """Ends gloo's threads and connections of a group made by own_group. A group with messages under
     way stays: gloo may still write into their buffers."""
     if not under_way and dist.is_initialized():
@@ -84,15 +85,24 @@ def _release(carrier: Any, under_way: Dict[int, Any]) -> None:
 
 
 class Group:
-    """A group handle (terse_group) over a gloo process group of its own, used by one thread at a
-    time. The process group ends with it."""
+    """A group handle (terse_group) over a gloo process group made by own_group, used by one thread
+    at a time. `ranks` are global; every one is a worker.
 
-    def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0) -> None:
+    The process group ends with the handle, unless `under_way` is given: it is shared by all groups
+    of one process group, whose tags differ, and holds what is under way of each."""
+
+    # Of a worker that is several ranks (nodes.Nodes): whether this one speaks for them, and the
+    # weight of their mean.
+    leads, weight = True, 0.0
+
+    def __init__(self, process_group: Any, ranks: Sequence[int], seconds: float = 60.0,
+                 tag: int = TAG, under_way: Optional[Dict[Any, Any]] = None) -> None:
         self.carrier = process_group
         self._ranks = list(ranks)
-        self.rank = dist.get_rank(process_group)
+        self.rank = self._ranks.index(dist.get_rank())
         self.workers = len(self._ranks)
-        self._under_way: Dict[int, List[Tuple[Any, int]]] = {}
+        self._tag = tag
+        self._under_way: Dict[Any, Any] = {} if under_way is None else under_way  # by tag and slot
         self._views: Dict[Tuple[int, int], torch.Tensor] = {}
         self._why = ctypes.create_string_buffer(200)
         self._seconds = seconds
@@ -104,15 +114,25 @@ class Group:
         check(library().group_callbacks(byref(self._ops), None, self.rank, self.workers,
                                         byref(self.handle)))
         check(library().group_set_timeout(self.handle, seconds))
-        self._end = weakref.finalize(self, _release, process_group, self._under_way)
-        self._end.atexit = False
+        self._end: Any = None
+        if under_way is None:
+            self._end = weakref.finalize(self, release, process_group, self._under_way)
+            self._end.atexit = False
+
+    def method(self, spec: str, tensors: Any, weights: int, **options: Any) -> Method:
+        """A method of this group; collective."""
+        return Method(spec, self, tensors, weights, **options)
+
+    def describe(self) -> str:
+        return "%d workers" % self.workers
 
     def close(self) -> None:
         """Leaves the group; ranks that wait for this one fail with GroupError."""
         if self.handle:
             library().group_destroy(self.handle)
             self.handle = c_void_p()
-            self._end()
+            if self._end is not None:
+                self._end()
             self.carrier = None  # gloo's connections end with the last reference
 
     def _view(self, address: int, length: int) -> torch.Tensor:
@@ -142,11 +162,11 @@ class Group:
             sides, works = alltoallv.contents, []
             for rank, peer in enumerate(self._ranks):
                 for into in self._pieces(rank, sides.recv_at[rank], sides.recv_len[rank]):
-                    works.append((dist.irecv(into, peer, group=self.carrier, tag=_TAG), rank))
+                    works.append((dist.irecv(into, peer, group=self.carrier, tag=self._tag), rank))
             for rank, peer in enumerate(self._ranks):
                 for what in self._pieces(rank, sides.send_at[rank], sides.send_len[rank]):
-                    works.append((dist.isend(what, peer, group=self.carrier, tag=_TAG), rank))
-            self._under_way[slot] = works
+                    works.append((dist.isend(what, peer, group=self.carrier, tag=self._tag), rank))
+            self._under_way[self._tag, slot] = works
             return OK
         except Exception as why:  # an exception cannot pass through C
             return self._failed(why, rank, blamed)
@@ -154,9 +174,9 @@ class Group:
     def _finish(self, slot: int, limit: timedelta, blamed: Any) -> int:
         rank = -1
         try:
-            for work, rank in self._under_way.get(slot, ()):
+            for work, rank in self._under_way.get((self._tag, slot), ()):
                 work.wait(limit)
-            self._under_way.pop(slot, None)
+            self._under_way.pop((self._tag, slot), None)
             return OK
         except Exception as why:
             return self._failed(why, rank, blamed)

@@ -10,13 +10,13 @@ import torch.distributed as dist
 
 from .._library import TerseError
 from .._method import Method, Totals, describe
-from . import _report, _state
+from . import _report, _state, nodes as _nodes
 from ._buckets import Buckets, Item, Names
 from ._staging import Staging
 from ._checks import (ddp_of, log, on_device, refuse, refuse_bucket, refuse_parameters,
                       warn_of_rates)
 from ._spec import complete, rewritten, shown
-from .group import Group, agreed_group, members
+from .group import agreed_group
 
 DEFAULT_MIN = 1024
 
@@ -42,6 +42,9 @@ class State:
                     every rank or on none (0). Votes are not weighted
     uneven          True: ranks may abstain (`join`), at the cost of a small all-reduce per step;
                     not with worker_weight
+    nodes           "auto": the ranks of a host are one worker, a node; a number: so many consecutive
+                    ranks are. They average exactly, and one of them sends for all, with one
+                    residual. Not with worker_weight
 
     Created after init_process_group, it joins a group of its own at once. Created before, it joins
     at the first bucket (or in `connect`), and can be pickled until then. Rank 0 logs the complete
@@ -54,7 +57,8 @@ class State:
                  module: Optional[torch.nn.Module] = None, min: int = DEFAULT_MIN, seed: int = 0,
                  steps: int = 0, threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None, uneven: bool = False,
-                 worker_weight: float = 0.0) -> None:
+                 worker_weight: float = 0.0, nodes: _nodes.Setting = None) -> None:
+        self._nodes = nodes
         self._worker_weight = float(worker_weight)
         self._seed, self._steps, self._threads, self._uneven = seed, steps, threads, uneven
         self._timeout, self._process_group, self._module = timeout, process_group, module
@@ -66,6 +70,7 @@ class State:
                 raise ValueError("State: uneven=True is not available with worker_weight=%g: the "
                                  "mean over the ranks that do not abstain would need the sum of "
                                  "their weights. Leave out one of the two" % self._worker_weight)
+            _nodes.refuse(nodes, self._worker_weight)
             self.spec = complete(spec, min, steps)
             self._chosen = describe(self.spec)
         except (ValueError, TerseError) as why:
@@ -78,7 +83,7 @@ class State:
     def _prepare(self) -> None:
         """What a State has before it joins its group, and what is not pickled."""
         self._carrier: Any = None
-        self._group: Any = None  # a Group, once it has joined
+        self._group: Any = None  # a Group or Nodes, once it has joined
         self._rank = self._workers = 0
         self._abstains, self._scale, self._scaled = False, 1.0, False
         self._totals = Totals()
@@ -95,13 +100,15 @@ class State:
         """Creates the group and compares the ranks' settings; collective over all global ranks."""
         self._carrier = agreed_group(self._process_group, self._timeout, {
             "spec": self.spec, "seed": self._seed, "number of steps": self._steps,
-            "uneven": self._uneven}, failure, "State")
-        ranks = members(self._carrier)
-        self._rank, self._workers = dist.get_rank(self._carrier), len(ranks)
-        self._group = Group(self._carrier, ranks, self._timeout)
+            "uneven": self._uneven, "nodes": self._nodes}, failure, "State")
+        self._group = _nodes.join(self._carrier, self._nodes, self._timeout,
+                                  weighted=not self._uneven)
+        self._rank, self._workers = (dist.get_rank(self._carrier),
+                                     dist.get_world_size(self._carrier))
+        self._worker_weight = self._worker_weight or self._group.weight
         self._begin_buckets()
         if self._rank == 0:
-            log.info("%d workers, %s", self._workers, shown(self.spec))
+            log.info("%s, %s", self._group.describe(), shown(self.spec))
 
     def _begin_buckets(self) -> None:
         self._buckets.begin(Names(self._module), at_once=self._chosen.passes > 1)
@@ -141,6 +148,18 @@ class State:
         return self._workers
 
     @property
+    def node(self) -> int:
+        """The number of this rank's node, or its rank if every rank is a worker; as `rank`."""
+        self._joined()
+        return int(self._group.rank)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes, or of ranks if every rank is a worker; as `rank`."""
+        self._joined()
+        return int(self._group.workers)
+
+    @property
     def votes(self) -> bool:
         """True: the aggregate is the sign of the majority, -1 or +1 for every element."""
         return bool(self._chosen.votes)
@@ -154,7 +173,7 @@ class State:
             raise TypeError("this State has joined its group and cannot be pickled; pickle one "
                             "that was created before init_process_group")
         kept = ("spec", "_seed", "_steps", "_threads", "_uneven", "_timeout", "_module",
-                "_worker_weight")
+                "_worker_weight", "_nodes")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, kept: Dict[str, Any]) -> None:
@@ -166,16 +185,18 @@ class State:
     # ---- callbacks of the buckets ----
 
     def _make(self, tensors, aggregate: torch.Tensor) -> Method:
-        return Method(self.spec, self._group, tensors, aggregate.data_ptr(), seed=self._seed,
-                      steps=self._steps, threads=self._threads, aggregate_out=True,
-                      private_output=True, worker_weight=self._worker_weight)
+        return self._group.method(self.spec, tensors, aggregate.data_ptr(), seed=self._seed,
+                                  steps=self._steps, threads=self._threads, aggregate_out=True,
+                                  private_output=True, worker_weight=self._worker_weight)
 
     def _whole_of(self, data: torch.Tensor) -> torch.Tensor:
+        if not self._group.leads:  # the leader of its node has the same
+            data = torch.zeros_like(data)
         dist.all_reduce(data, group=self._carrier)
         return data
 
     def _mask_of(self, tensors) -> torch.Tensor:
-        return _state.owned(tensors, self.rank, self.workers,
+        return _state.owned(tensors, self._group.rank, self._group.workers,
                             self._chosen.combine == "parameter-server")
 
     # ---- called by the hook: any thread, in DDP's order ----
@@ -321,24 +342,25 @@ class State:
         return _report.Report(shown(self.spec), self._totals.as_dict(), [self._buckets])
 
     def state_dict(self) -> Dict[str, Any]:
-        """The state of this rank. Every rank saves its own, or use terse.torch.save_all."""
+        """The state of this rank, equal on the ranks of a node. Every rank saves its own, or use
+        terse.torch.save_all, which saves one per node."""
         self._settle()
         if self._buckets.pending is not None:
             return self._buckets.pending
         method = self._buckets.method
-        return {"terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.rank,
-                "workers": self.workers, "worker_weight": self._worker_weight,
+        return {"terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.node,
+                "workers": self.nodes, "worker_weight": self._worker_weight,
                 "tensors": list(self._buckets.tensors),
                 "parts": {} if method is None else _state.read_parts(method)}
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
         """Loads the state of this rank; call it on every rank, between the same steps. ValueError:
-        it was saved with another spec, seed, rank or number of workers. terse.torch.load_all
-        accepts another number of workers."""
+        it was saved with another spec, seed, rank or number of workers, which are those of nodes
+        where there are any. terse.torch.load_all accepts another number of workers."""
         self._settle()
         saved = {**saved, "spec": rewritten(saved.get("spec"))}
-        for name, mine in (("spec", self.spec), ("seed", self._seed), ("workers", self.workers),
-                           ("rank", self.rank)):
+        for name, mine in (("spec", self.spec), ("seed", self._seed), ("workers", self.nodes),
+                           ("rank", self.node)):
             if saved.get(name) != mine:
                 raise ValueError("load_state_dict: the state was saved with %s %r, this State has "
                                  "%r; terse.torch.load_all accepts another number of workers, but "
@@ -350,7 +372,7 @@ class State:
     def _regrouped(self, saved: List[Dict[str, Any]]) -> Dict[str, Any]:
         """The state of this rank, from those of another number of ranks."""
         mask = self._mask_of(saved[0]["tensors"])
-        return {**saved[0], "rank": self.rank, "workers": self.workers,
+        return {**saved[0], "rank": self.node, "workers": self.nodes,
                 "parts": _state.regroup([each["parts"] for each in saved], mask,
                                         _state.weights_of(saved))}
 

@@ -20,10 +20,10 @@ import torch.distributed as dist
 
 from .._library import MethodReport, TerseError
 from .._method import Totals, describe, entries, spec_with, try_spec
-from . import _report, _state
+from . import _report, _state, nodes as _nodes
 from ._param_groups import ParamGroup, all_finite, as_groups, take_names, together
 from ._spec import agree, rewritten
-from .group import Group, members, own_group
+from .group import members, own_group
 
 
 class Optimizer(torch.optim.Optimizer):
@@ -42,18 +42,21 @@ class Optimizer(torch.optim.Optimizer):
     process_group   the ranks that train together; default: all
     worker_weight   weight of this rank in the mean, for example the number of its examples; on
                     every rank or on none (0)
+    nodes           "auto" or a number: ranks of a node are one worker, as of terse.torch.State
 
     Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
     def __init__(self, params: Any, defaults: Dict[str, Any], *, seed: int = 0, steps: int = 0,
                  threads: int = 1, timeout: float = 60.0,
-                 process_group: Optional[Any] = None, worker_weight: float = 0.0) -> None:
+                 process_group: Optional[Any] = None, worker_weight: float = 0.0,
+                 nodes: _nodes.Setting = None) -> None:
         self._carrier = own_group(process_group, timeout)
         self._seed = seed
         self._options: Dict[str, Any] = {"seed": seed, "steps": steps, "threads": threads,
                          "worker_weight": worker_weight}
         self._groups: List[ParamGroup] = []
-        self._joined: Optional[Group] = None  # before it, add_param_group only collects
+        self._nodes = nodes
+        self._group: Any = None  # a Group or Nodes; before it, add_param_group only collects
         self._names: List[List[str]] = []
         self._totals = Totals()
         self._lock = threading.Lock()
@@ -63,6 +66,7 @@ class Optimizer(torch.optim.Optimizer):
         self._root = ranks[0]
         failure: Optional[Exception] = None
         try:
+            _nodes.refuse(nodes, worker_weight)
             super().__init__(as_groups(params), defaults)
             if not any(p.requires_grad for group in self.param_groups for p in group["params"]):
                 raise ValueError("all parameters are frozen (requires_grad=False): there is "
@@ -70,7 +74,8 @@ class Optimizer(torch.optim.Optimizer):
         except (ValueError, TypeError, TerseError) as why:
             failure = why
         made = self._agreed([] if failure else self.param_groups, failure)
-        self._joined = Group(self._carrier, ranks, timeout)
+        self._group = _nodes.join(self._carrier, nodes, timeout)
+        self._options["worker_weight"] = worker_weight or self._group.weight
         self._begin(made)
 
     # ---- groups ----
@@ -91,14 +96,14 @@ class Optimizer(torch.optim.Optimizer):
         except (ValueError, TypeError, TerseError) as why:
             failure = why
         agree(self._carrier, {"spec": [each.spec for each in made], "seed": self._seed,
-                              "number of steps": steps,
+                              "number of steps": steps, "nodes": self._nodes,
                               "parameters": [each.tensors for each in made]}, failure, "optimizer")
         return made
 
     def _begin(self, made: List[ParamGroup]) -> None:
         for each in made:
             options = {**self._options, "seed": self._seed + len(self._groups)}
-            each.start(self._joined, self._root, **options)
+            each.start(self._group, self._root, **options)
             self._groups.append(each)
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
@@ -112,7 +117,7 @@ class Optimizer(torch.optim.Optimizer):
             self._names.append(names)
         except (ValueError, TypeError) as why:
             failure = why
-        if self._joined is None:  # the constructor's call
+        if self._group is None:  # the constructor's call
             if failure is not None:
                 raise failure
             return
@@ -165,8 +170,8 @@ class Optimizer(torch.optim.Optimizer):
             self.last = self._step()
             self._totals.add(self.last, self._live())
         except TerseError:
-            if self._joined is not None:
-                self._joined.close()  # the other ranks fail at once, not after the timeout
+            if self._group is not None:
+                self._group.close()  # the other ranks fail at once, not after the timeout
             raise
         finally:
             self._lock.release()
@@ -223,7 +228,8 @@ class Optimizer(torch.optim.Optimizer):
         saved = super().state_dict()
         saved["state"] = {}  # the groups below have it
         saved["terse_state"] = {
-            "terse": 2, "seed": self._seed, "rank": self.rank, "workers": self.workers,
+            "terse": 2, "seed": self._seed, "rank": self._group.rank,
+            "workers": self._group.workers,
             "worker_weight": self._options["worker_weight"],
             "groups": [group.saved() for group in self._live()]}
         return saved
@@ -239,8 +245,8 @@ class Optimizer(torch.optim.Optimizer):
         theirs, groups = saved.get("groups", ()), self._live()
         for name, that, mine in (
                 ("seed", saved.get("seed"), self._seed),
-                ("rank", saved.get("rank"), self.rank),
-                ("workers", saved.get("workers"), self.workers),
+                ("rank", saved.get("rank"), self._group.rank),
+                ("workers", saved.get("workers"), self._group.workers),
                 ("specs", [rewritten(each["spec"]) for each in theirs],
                  [group.spec for group in groups]),
                 ("tensors", [each["tensors"] for each in theirs],
@@ -256,19 +262,20 @@ class Optimizer(torch.optim.Optimizer):
         """The state of this rank, from those of another number of ranks."""
         groups = []
         for index, first in enumerate(saved[0]["groups"]):
-            mask = _state.owned(first["tensors"], self.rank, self.workers,
+            mask = _state.owned(first["tensors"], self._group.rank, self._group.workers,
                                 describe(first["spec"]).combine == "parameter-server")
             parts = _state.regroup([each["groups"][index]["parts"] for each in saved], mask,
                                    _state.weights_of(saved))
             groups.append({**first, "parts": parts})
-        return {**saved[0], "rank": self.rank, "workers": self.workers, "groups": groups}
+        return {**saved[0], "rank": self._group.rank, "workers": self._group.workers,
+                "groups": groups}
 
     def close(self) -> None:
         """Leaves the group. The model then holds the weights."""
         for group in self._live():
             group.close()
-        if self._joined is not None:
-            self._joined.close()
+        if self._group is not None:
+            self._group.close()
 
 
 class Spec(Optimizer):
