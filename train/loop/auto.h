@@ -27,7 +27,7 @@ TERSE_CHECK terse_status trn_auto_parse(const char *text, struct trn_auto_words 
 TERSE_CHECK terse_status trn_auto_print(const struct trn_auto_words *words, char *out, size_t cap);
 
 /* 1: a mean of gradients is handed to the update of SGD in every step, as dense does it. */
-int trn_auto_is_alike(const terse_method_description *method);
+int trn_auto_is_alike(const terse_method_description *chosen);
 
 /* The settings, to be compared with those of a file: a run that auto started has the chosen method
  * there, and its own spec beside it. */

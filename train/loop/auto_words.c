@@ -84,10 +84,10 @@ terse_status trn_auto_print(const struct trn_auto_words *words, char *out, size_
     return used >= 0 && (size_t)used < cap ? TERSE_OK : TERSE_TOO_SMALL;
 }
 
-int trn_auto_is_alike(const terse_method_description *method)
+int trn_auto_is_alike(const terse_method_description *chosen)
 {
-    return strcmp(method->point, "x") == 0 && strcmp(method->direction, "gradient") == 0 &&
-           strcmp(method->update, "sgd") == 0 && !method->votes;
+    return strcmp(chosen->point, "x") == 0 && strcmp(chosen->direction, "gradient") == 0 &&
+           strcmp(chosen->update, "sgd") == 0 && !chosen->votes;
 }
 
 struct trn_settings trn_auto_settings(const struct trn_settings *settings, const com_json *kept)
