@@ -357,7 +357,8 @@ static int print_all(const struct method_sample *sample, int as_json)
     printf("\nx K=2, x K=8: compression ratio against a dense f32 exchange of 2 and 8 workers, "
            "counted in\n"
            "one real exchange with default options, one tensor of %d x %d.\n"
-           "`terse methods NAME` shows one: its formula, bytes, options, paper.\n",
+           "`terse methods NAME` shows one: its formula, bytes, options, paper.\n"
+           "`terse train --method auto` measures several and takes the fastest: docs/auto.md.\n",
            METHOD_SAMPLE_ROWS, METHOD_SAMPLE_COLS);
     return code;
 }

@@ -12,6 +12,7 @@
 #include "message.h"
 #include "report/run.h"
 #include "train/files/checkpoint.h"
+#include "train/loop/auto.h"
 #include "train/loop/options.h"
 #include "train/loop/share.h"
 #include "train_result.h"
@@ -34,6 +35,11 @@ static int check_method(const struct train_request *request, const char *method)
     struct train_request copy = *request;
     char note[1200];
     terse_fault fault = {.rank = -1};
+    if (trn_is_auto(method))
+        return msg_error(CLI_USAGE,
+                         "compare: %s is no method to compare: it takes the fastest one here; list "
+                         "the methods themselves, or use terse train --method auto",
+                         method);
     const terse_status status = train_request_method(&copy, method, note, sizeof note, &fault);
     return status == TERSE_OK ? CLI_OK : msg_status(method, status, &fault);
 }

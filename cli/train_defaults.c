@@ -6,6 +6,7 @@
 #include "message.h"
 #include "plugin.h"
 #include "train/data/data.h"
+#include "train/loop/auto.h"
 #include "train/loop/options.h"
 #include "train/loop/share.h"
 #include "train_request.h"
@@ -41,6 +42,8 @@ static void complete(struct train_request *request, const com_json *kept, unsign
             com_option_set_usual(option, settings);
     }
     complete_length(settings, &typed, kept);
+    if (kept && !typed.method && typed.lr < 0) /* auto goes on with the choice in the checkpoint */
+        (void)com_json_get_text(com_json_get(kept, "auto"), "spec", &settings->method);
     if (!settings->model)
         settings->model = trn_data_model(settings->data);
 }
@@ -85,6 +88,32 @@ static int check_plugin(const struct trn_settings *settings, const com_json *kep
                      file);
 }
 
+/* auto, typed again: only for a run that it has started. */
+static int check_auto(const struct train_request *request)
+{
+    const char *const typed = request->settings.method;
+    const char *spec = NULL;
+    const char *method = "";
+    char now[TERSE_MAX_METHOD_SPEC];
+    terse_fault fault = {.rank = -1};
+    if (!request->kept || !trn_is_auto(typed))
+        return CLI_OK;
+    (void)com_json_get_text(request->kept, "method", &method);
+    if (!com_json_get_text(com_json_get(request->kept, "auto"), "spec", &spec))
+        return msg_error(CLI_REFUSED,
+                         "--resume: the run has the method %s, which auto did not choose; leave "
+                         "out --method %s",
+                         method, typed);
+    if (train_complete_auto(request, typed, now, &fault) != TERSE_OK)
+        return msg_error(CLI_USAGE, "%s", fault.text);
+    if (strcmp(now, spec) == 0)
+        return CLI_OK;
+    return msg_error(CLI_REFUSED,
+                     "--resume: the run was started with other candidates or options, %s, and has "
+                     "the method %s; leave out --method %s",
+                     spec, method, typed);
+}
+
 int train_request_complete(struct train_request *request)
 {
     struct trn_settings *const settings = &request->settings;
@@ -102,7 +131,8 @@ int train_request_complete(struct train_request *request)
              request->methods ? TRN_OF_COMPARE : TRN_OF_TRAIN);
     if (settings->group)
         settings->workers = terse_group_workers(settings->group);
-    return check_plugin(settings, settings->resume ? request->kept : NULL);
+    const int code = check_plugin(settings, settings->resume ? request->kept : NULL);
+    return code == CLI_OK && settings->resume && !request->methods ? check_auto(request) : code;
 }
 
 void train_request_free(struct train_request *request)

@@ -4,6 +4,7 @@
 
 #include <terse/terse.h>
 
+#include "train/loop/auto.h"
 #include "train_request.h"
 
 /* Options with which the methods train the networks here, where the method's own default is the
@@ -45,24 +46,37 @@ static void add(char *list, size_t cap, const char *options)
     (void)snprintf(list + used, cap - used, "%s%s", used > 0 && options[0] ? "," : "", options);
 }
 
-terse_status train_request_method(struct train_request *request, const char *method, char *note,
-                                  size_t note_cap, terse_fault *fault)
+terse_status train_complete_method(const struct train_request *request, const char *method,
+                                   const char *more, char out[TERSE_MAX_METHOD_SPEC],
+                                   terse_fault *fault)
 {
     terse_method_description chosen = {.size = sizeof chosen};
-    char options[256] = "";
-    note[0] = '\0';
-    terse_status status = terse_method_describe(method, &chosen, fault);
+    char options[TERSE_MAX_METHOD_SPEC] = "";
+    const terse_status status = terse_method_describe(method, &chosen, fault);
     if (status != TERSE_OK)
         return status;
-    if (request->settings.lr >= 0)
-        (void)snprintf(options, sizeof options, "lr=%.9g", request->settings.lr);
+    add(options, sizeof options, more);
+    if (request->settings.lr >= 0) {
+        char rate[32];
+        (void)snprintf(rate, sizeof rate, "lr=%.9g", request->settings.lr);
+        add(options, sizeof options, rate);
+    }
     add(options, sizeof options, habit_of(chosen.name));
     if (chosen.has_plain && strcmp(chosen.codec, "f32") != 0)
         add(options, sizeof options, "min=1024");
-    status = terse_method_spec_with(method, options, 0, request->spec, sizeof request->spec, fault);
+    return terse_method_spec_with(method, options, 0, out, TERSE_MAX_METHOD_SPEC, fault);
+}
+
+terse_status train_request_method(struct train_request *request, const char *method, char *note,
+                                  size_t note_cap, terse_fault *fault)
+{
+    note[0] = '\0';
+    const terse_status status =
+        trn_is_auto(method) ? train_complete_auto(request, method, request->spec, fault)
+                            : train_complete_method(request, method, "", request->spec, fault);
     if (status != TERSE_OK)
         return status;
-    if (strcmp(request->spec, method) != 0)
+    if (strcmp(request->spec, method) != 0 && !trn_is_auto(method))
         (void)snprintf(note, note_cap, "method %s", request->spec);
     request->settings.method = request->spec;
     return TERSE_OK;

@@ -17,7 +17,7 @@ struct train_request {
     int ascii;
     const char *live_host;
     uint32_t live_port;
-    char spec[1024];
+    char spec[TERSE_MAX_METHOD_SPEC];
     char command[2048];
     char plugins[4096]; /* of --plugin, resolved: a resumed run finds them from any folder */
     /* compare */
@@ -43,6 +43,15 @@ void train_request_free(struct train_request *request);
  * is "". `method` may not be the request's own spec. */
 terse_status train_request_method(struct train_request *request, const char *method, char *note,
                                   size_t note_cap, terse_fault *fault);
+
+/* The spec of a method for training: its own options, then `more`, --lr, and what training adds. */
+terse_status train_complete_method(const struct train_request *request, const char *method,
+                                   const char *more, char out[TERSE_MAX_METHOD_SPEC],
+                                   terse_fault *fault);
+/* auto with its candidates, each complete, dense first: those of the text, or those that are known
+ * to learn as dense does. TERSE_BAD_SPEC: what is wrong with one. */
+terse_status train_complete_auto(const struct train_request *request, const char *text,
+                                 char out[TERSE_MAX_METHOD_SPEC], terse_fault *fault);
 
 /* Under mpirun: an all-gather of chosen elements becomes a sparse all-reduce, which has the same
  * bits, where the plan of this link and CPU says that it is faster. `context` is the request, which

@@ -48,7 +48,7 @@ int train_result_print(const struct train_request *request, const struct trn_res
     table_cell(table, "%s on %s", request->settings.model, request->settings.data);
     table_cell(table, "%s", ends[result->end]);
     table_cell(table, "method");
-    table_cell(table, "%s", request->settings.method);
+    table_cell(table, "%s", result->given);
     table_cell(table, "workers");
     table_cell(table, "%u", result->workers);
     if (strcmp(request->settings.adversaries, "none") != 0) {
@@ -93,7 +93,7 @@ com_json *train_result_object(const struct train_request *request, const struct 
 {
     static const char *const words[] = {"finished", "target", "stopped"};
     com_json *const object = com_json_object();
-    com_json_put_text(object, "method", request->settings.method);
+    com_json_put_text(object, "method", result->given);
     com_json_put_text(object, "spec", result->method);
     com_json_put_text(object, "exchange", result->exchange);
     com_json_put_text(object, "model", request->settings.model);

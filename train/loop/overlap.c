@@ -31,7 +31,8 @@ terse_status trn_overlap_start(struct trn_worker *worker)
 {
     const struct trn_run *const run = worker->run;
     terse_method_description method = {.size = sizeof method};
-    terse_status status = terse_method_describe(run->settings->method, &method, &worker->fault);
+    terse_status status = terse_method_describe(worker->spec, &method, &worker->fault);
+    worker->overlap.count = 0;
     if (status != TERSE_OK || run->workers == 1 || run->adversaries.count > 0 ||
         !trn_wants_overlap(run->settings) || !method.has_buckets || method.passes > 1)
         return status;

@@ -10,6 +10,7 @@
 #include "files/events.h"
 #include "files/lines.h"
 #include "files/safetensors.h"
+#include "loop/auto.h"
 #include "loop/options.h"
 #include "loop/worker.h"
 
@@ -58,6 +59,7 @@ static com_json *settings_of(const struct trn_worker *worker)
     com_json *const json = com_json_object();
     settings.workers = worker->run->workers; /* that of the group if there is one */
     settings.steps = worker->steps;          /* also if --epochs was given */
+    settings.method = worker->spec;          /* also if auto chose it */
     com_json_put_u64(json, "format", 1);
     com_json_put_text(json, "terse", terse_version());
     com_json_put_text(json, "command", settings.command ? settings.command : "");
@@ -72,6 +74,7 @@ static com_json *settings_of(const struct trn_worker *worker)
     com_json_put_u64(json, "bytes_sent", worker->result.bytes_sent);
     com_json_put_u64(json, "dense_bytes", worker->result.dense_bytes);
     com_json_put_u64(json, "capped", worker->result.capped);
+    trn_auto_describe(worker, json);
     return json;
 }
 
@@ -182,8 +185,9 @@ static terse_status clear_folder(struct trn_worker *worker, const char *folder, 
                           "%.150s already holds a run: continue it with --resume, or choose "
                           "another --out",
                           folder);
-    else if (trn_options_differ(worker->run->settings, kept, TRN_RESUMED | TRN_SHARED, how,
-                                sizeof how))
+    const struct trn_settings settings = trn_auto_settings(worker->run->settings, kept);
+    if (status == TERSE_OK &&
+        trn_options_differ(&settings, kept, TRN_RESUMED | TRN_SHARED, how, sizeof how))
         status =
             com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
                      "%.100s already holds a run, which %.100s; choose another --out", folder, how);
@@ -271,6 +275,12 @@ terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out)
     }
     const terse_status status = count_tensors(worker, record);
     return status == TERSE_OK && worker->run->settings->out ? open_folder(worker, record) : status;
+}
+
+terse_status trn_record_again(struct trn_worker *worker)
+{
+    const char *const folder = worker->run->settings->out;
+    return worker->record && folder ? write_run(worker, folder, &worker->fault) : TERSE_OK;
 }
 
 void trn_record_close(struct trn_record *record)

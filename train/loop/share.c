@@ -30,7 +30,7 @@ terse_status trn_share(terse_group *group, enum trn_subject subject, uint64_t st
         "the record of its settings", "its verdict about the settings",
         "the record of its step",     "the record of its evaluation",
         "the record of its state",    "the record of its checkpoint",
-        "the record of its file"};
+        "the record of its file",     "the record of its trial"};
     const uint32_t workers = terse_group_workers(group);
     const uint32_t rank = terse_group_rank(group);
     void *at[TERSE_MAX_WORKERS];

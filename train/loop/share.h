@@ -15,6 +15,7 @@ enum trn_subject {
     TRN_SHARE_STATE,      /* length and hash of what is sent to rank 0 */
     TRN_SHARE_CHECKPOINT, /* was the file written? */
     TRN_SHARE_FILE,       /* length and hash of what rank 0 broadcasts */
+    TRN_SHARE_TRIAL,      /* how long a step of a candidate took */
 };
 
 /* The last member of every record. */

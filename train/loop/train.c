@@ -9,6 +9,7 @@
 #include "files/safetensors.h"
 #include "files/writer.h"
 #include "loop/agree.h"
+#include "loop/auto.h"
 #include "loop/options.h"
 #include "loop/share.h"
 #include "loop/start.h"
@@ -58,7 +59,8 @@ static terse_status check_settings(const struct trn_run *run, terse_fault *fault
         return com_fail(fault, COM_BAD_FILE,
                         "the checkpoint is of step %llu; at most %llu is possible",
                         (unsigned long long)step, (unsigned long long)MOST_STEP);
-    if (!trn_options_differ(run->settings, kept, TRN_RESUMED, how, sizeof how))
+    const struct trn_settings settings = trn_auto_settings(run->settings, kept);
+    if (!trn_options_differ(&settings, kept, TRN_RESUMED, how, sizeof how))
         return TERSE_OK;
     return com_fail(fault, TERSE_MISMATCH, "the checkpoint %s", how);
 }

@@ -23,7 +23,7 @@ typedef terse_status trn_choose(void *context, terse_group *group, const terse_l
 struct trn_settings {
     const char *model;
     const char *data;
-    const char *method;      /* spec; trn_train needs it with lr and min */
+    const char *method;      /* spec; trn_train needs it with lr and min. Or auto:methods=... */
     const char *plugin;      /* none, or files with codecs of the spec */
     const char *shard;       /* iid, class:alpha=0.1, range, unequal */
     const char *weighting;   /* equal, shard: what a worker's gradient counts in the mean */
@@ -59,6 +59,8 @@ struct trn_settings {
                           terse_fault *fault);
     trn_choose *choose; /* NULL: the method as it is; not called for threads */
     void *choose_context;
+    /* NULL, or what a step of a candidate of auto is said to have taken; for tests. */
+    double (*pretend)(const char *spec, uint64_t step);
 };
 
 /* How a training ended. */
@@ -89,13 +91,14 @@ struct trn_result {
     uint64_t weights_hash;
     double seconds; /* in steps, without evaluation and checkpoints */
     double examples_per_second;
-    char method[2048];               /* complete spec */
-    char exchange[512];              /* codec, combine and feedback that were chosen */
-    char checkpoint[512];            /* path of the last checkpoint written, or "" */
-    uint64_t checkpoints;            /* written, by rank 0 */
-    uint64_t checkpoints_skipped;    /* due while the last was still being written */
-    double checkpoint_seconds;       /* in which the training waited for checkpoints, in sum */
-    double checkpoint_write_seconds; /* of the thread that writes them */
+    char given[TERSE_MAX_METHOD_SPEC]; /* the method's spec, or the one that auto chose */
+    char method[2048];                 /* complete spec */
+    char exchange[512];                /* codec, combine and feedback that were chosen */
+    char checkpoint[512];              /* path of the last checkpoint written, or "" */
+    uint64_t checkpoints;              /* written, by rank 0 */
+    uint64_t checkpoints_skipped;      /* due while the last was still being written */
+    double checkpoint_seconds;         /* in which the training waited for checkpoints, in sum */
+    double checkpoint_write_seconds;   /* of the thread that writes them */
 };
 
 /* Callbacks of rank 0 while it trains; each may be NULL. */

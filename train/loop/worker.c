@@ -10,6 +10,7 @@
 
 #include "files/hash.h"
 #include "files/writer.h"
+#include "loop/auto.h"
 #include "loop/start.h"
 
 #define MAX_SKIPS 10u /* consecutive skipped steps after which a training ends */
@@ -22,12 +23,6 @@ double trn_now(void)
 }
 
 /* ---- creation ---- */
-
-/* Batches that one gradient uses up. */
-static uint64_t batches_per_step(const struct trn_settings *settings)
-{
-    return (uint64_t)settings->batches * settings->accumulate;
-}
 
 static terse_status create_buffers(struct trn_worker *worker)
 {
@@ -61,7 +56,7 @@ static terse_status create_buffers(struct trn_worker *worker)
                : com_fail(&worker->fault, TERSE_NO_MEMORY, "out of memory");
 }
 
-static terse_status create_method(struct trn_worker *worker)
+terse_status trn_worker_make_method(struct trn_worker *worker)
 {
     const struct trn_settings *const settings = worker->run->settings;
     const terse_method_options options = {
@@ -74,20 +69,27 @@ static terse_status create_method(struct trn_worker *worker)
         .skip_finite_check = 0,
         .worker_weight = trn_weighs_shards(settings) ? (double)trn_order_count(worker->order) : 0,
     };
-    const terse_layout *const layout = trn_net_layout(worker->net);
-    terse_group *const group = trn_method_group(worker);
-    char spec[TERSE_MAX_METHOD_SPEC];
-    terse_status status = TERSE_OK;
-    (void)snprintf(spec, sizeof spec, "%s", settings->method);
-    if (settings->choose && settings->group)
-        status = settings->choose(settings->choose_context, group, layout, spec, &worker->fault);
-    if (status != TERSE_OK)
-        return status;
+    return terse_method_create(worker->spec, trn_method_group(worker), trn_net_layout(worker->net),
+                               worker->weights, &options, &worker->method, &worker->fault);
+}
+
+static terse_status create_method(struct trn_worker *worker)
+{
+    const struct trn_settings *const settings = worker->run->settings;
+    char given[TERSE_MAX_METHOD_SPEC];
     trn_net_init(worker->net, settings->seed, worker->weights);
-    status = trn_start_weights(worker);
-    return status == TERSE_OK ? terse_method_create(spec, group, layout, worker->weights, &options,
-                                                    &worker->method, &worker->fault)
-                              : status;
+    (void)snprintf(worker->spec, sizeof worker->spec, "%s", settings->method);
+    terse_status status = trn_start_weights(worker);
+    if (status == TERSE_OK)
+        status = trn_auto_start(worker);
+    memcpy(given, worker->spec, sizeof given);
+    if (status == TERSE_OK && settings->choose && settings->group)
+        status = settings->choose(settings->choose_context, trn_method_group(worker),
+                                  trn_net_layout(worker->net), worker->spec, &worker->fault);
+    if (status == TERSE_OK)
+        status = trn_worker_make_method(worker);
+    memcpy(worker->spec, given, sizeof given); /* a combine of the same bits is not recorded */
+    return status;
 }
 
 static terse_status create(struct trn_worker *worker)
@@ -105,7 +107,7 @@ static terse_status create(struct trn_worker *worker)
     if (status != TERSE_OK)
         return status;
     worker->count = terse_layout_count(trn_net_layout(worker->net));
-    worker->steps_per_epoch = trn_order_steps(worker->order) / batches_per_step(settings);
+    worker->steps_per_epoch = trn_order_steps(worker->order) / trn_batches_per_step(settings);
     if (worker->steps_per_epoch == 0)
         return com_fail(&worker->fault, TERSE_BAD_ARGUMENT,
                         "--batches %u --accumulate %u: an epoch has only %u batches of %u examples "
@@ -143,6 +145,8 @@ void trn_worker_destroy(struct trn_worker *worker)
     trn_writer_destroy(worker->writer); /* before the record, which has the folder's lock */
     trn_worker_drop_room(worker);
     terse_method_destroy(worker->method);
+    terse_method_destroy(worker->tried);
+    trn_auto_free(worker->automatic);
     trn_net_destroy(worker->net);
     trn_order_destroy(worker->order);
     trn_record_close(worker->record);
@@ -150,92 +154,7 @@ void trn_worker_destroy(struct trn_worker *worker)
         free(buffers[i]);
 }
 
-/* ---- gradients ---- */
-
-terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
-                             const uint32_t *examples, uint32_t count, uint64_t epoch,
-                             struct trn_batch *out)
-{
-    const struct trn_run *const run = worker->run;
-    const int text = run->input.kind == TRN_TEXT;
-    const int labels = run->input.target == TRN_LABELS;
-    const struct trn_augment augment = {
-        .crop = 1, .flip = 1, .seed = run->settings->seed, .epoch = epoch};
-    const struct trn_place place = {.x = text ? NULL : worker->values,
-                                    .tokens = text ? worker->tokens : NULL,
-                                    .lengths = text ? worker->lengths : NULL,
-                                    .labels = labels ? worker->labels : NULL,
-                                    .targets = labels ? NULL : worker->targets};
-    const int augmented = split == TRN_TRAIN && run->settings->augment;
-    *out = (struct trn_batch){.count = count,
-                              .values = worker->values,
-                              .tokens = worker->tokens,
-                              .lengths = worker->lengths,
-                              .labels = worker->labels,
-                              .targets = worker->targets};
-    return trn_data_batch(run->data, split, examples, count, augmented ? &augment : NULL,
-                          &run->text, &place, &worker->fault);
-}
-
-/* The last batch's gradient is final from element `first` on: so is the mean over the batches that
- * are accumulated, and is handed over where steps are not whole. */
-static terse_status complete_gradient(void *context, uint64_t first, terse_fault *fault)
-{
-    struct trn_worker *const worker = context;
-    const uint32_t parts = worker->run->settings->accumulate;
-    for (uint64_t i = first; parts > 1 && i < worker->complete; i++)
-        worker->gradient[i] = (worker->gradient[i] + worker->partial[i]) / (float)parts;
-    worker->complete = first;
-    return worker->overlap.count > 0 ? trn_overlap_final(&worker->overlap, first, fault) : TERSE_OK;
-}
-
-/* One gradient, taken at the method's point: the mean of the last `accumulate` of all batches of
- * the step. The gradients of those before are replaced, but the loss and the statistics of batch
- * norm are of all. */
-static terse_status gradient_of(struct trn_worker *worker, struct trn_step_stats *out_stats)
-{
-    const uint32_t parts = worker->run->settings->accumulate;
-    const uint64_t drawn = batches_per_step(worker->run->settings);
-    const uint64_t epoch = worker->step / worker->steps_per_epoch;
-    const uint64_t within = worker->step % worker->steps_per_epoch;
-    const float *const point = terse_method_point(worker->method);
-    const struct trn_listener listener = {worker, complete_gradient};
-    terse_status status =
-        worker->overlap.count > 0 ? trn_overlap_begin(&worker->overlap, &worker->fault) : TERSE_OK;
-    worker->complete = worker->count;
-    for (uint64_t b = 0; b < drawn && status == TERSE_OK; b++) {
-        const int adds = b > drawn - parts;
-        const int last = b + 1 == drawn;
-        struct trn_batch batch;
-        double loss = 0;
-        uint32_t correct = 0;
-        const uint32_t count =
-            trn_order_batch(worker->order, epoch, (uint32_t)(within * drawn + b), worker->examples);
-        status = trn_worker_fill(worker, TRN_TRAIN, worker->examples, count, epoch, &batch);
-        if (status == TERSE_OK)
-            status = trn_net_gradient(worker->net, point, &batch,
-                                      adds ? worker->partial : worker->gradient,
-                                      last ? &listener : NULL, &loss, &correct, &worker->fault);
-        for (uint64_t i = 0; adds && !last && status == TERSE_OK && i < worker->count; i++)
-            worker->gradient[i] += worker->partial[i];
-        out_stats->loss += loss / (double)drawn;
-        out_stats->correct += correct;
-        out_stats->examples += count;
-    }
-    return status;
-}
-
-/* What this worker hands to its method: the gradient, unless it is an adversary. */
-static const float *contribution_of(struct trn_worker *worker)
-{
-    const struct trn_run *const run = worker->run;
-    const struct trn_attacker attacker = {
-        .seed = run->settings->seed, .step = worker->step, .rank = worker->rank};
-    if (!trn_is_adversary(&run->adversaries, worker->rank, run->workers))
-        return worker->gradient;
-    trn_attack(&run->adversaries, &attacker, worker->gradient, worker->partial, worker->count);
-    return worker->partial;
-}
+/* ---- what is not finite ---- */
 
 /* The first tensor with an element that is not finite, or -1. */
 static int64_t broken_tensor(const struct trn_worker *worker, const float *v)
@@ -380,18 +299,9 @@ static terse_status step(struct trn_worker *worker, int *stop)
     struct trn_step_stats mine = {.broken = -1, .stop = signalled ? *signalled : 0};
     terse_method_report report = {0};
     double loss = 0;
+    double computed = 0;
     const double start = trn_now();
-    terse_status status = gradient_of(worker, &mine);
-    const double computed = trn_now();
-    if (status == TERSE_OK && worker->overlap.count == 0)
-        status = trn_node_mean(&worker->node, worker->gradient, worker->count, worker->scratch,
-                               &worker->fault);
-    if (status == TERSE_OK)
-        status =
-            worker->overlap.count > 0
-                ? terse_method_finish(worker->method, worker->gradient, &report, &worker->fault)
-                : terse_method_step(worker->method, contribution_of(worker), &report,
-                                    &worker->fault);
+    terse_status status = trn_worker_advance(worker, &mine, &report, &computed);
     if (status == TERSE_OK && !isfinite(mine.loss))
         mine.broken = broken_tensor(worker, worker->gradient);
     if (status == TERSE_OK)
@@ -423,7 +333,9 @@ static terse_status loop(struct trn_worker *worker)
     int stop = 0;
     worker->result.end = TRN_END_FINISHED;
     while (worker->step < worker->steps && status == TERSE_OK && !stop) {
-        status = step(worker, &stop);
+        status = trn_auto_due(worker);
+        if (status == TERSE_OK)
+            status = step(worker, &stop);
         if (stop && worker->step < worker->steps) {
             worker->result.end = TRN_END_STOPPED;
             worker->result.signal = stop;
@@ -444,7 +356,7 @@ static terse_status loop(struct trn_worker *worker)
     if (status == TERSE_OK && evaluated != worker->step)
         status = evaluate(worker);
     const double examples = (double)(worker->step - first) * settings->batch *
-                            (double)batches_per_step(settings) * worker->run->workers;
+                            (double)trn_batches_per_step(settings) * worker->run->workers;
     if (worker->result.seconds > before)
         worker->result.examples_per_second = examples / (worker->result.seconds - before);
     return status;
@@ -462,6 +374,7 @@ terse_status trn_worker_run(struct trn_worker *worker)
         return status;
     result->rejected = terse_method_steps_rejected(worker->method);
     result->weights_hash = trn_hash64(worker->weights, worker->count * sizeof(float), 0);
+    (void)snprintf(result->given, sizeof result->given, "%s", worker->spec);
     (void)snprintf(result->method, sizeof result->method, "%s", terse_method_spec(worker->method));
     (void)snprintf(result->exchange, sizeof result->exchange, "%s",
                    terse_method_settings(worker->method));

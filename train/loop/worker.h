@@ -40,7 +40,14 @@ static inline int trn_wants_overlap(const struct trn_settings *settings)
     return !settings->overlap || strcmp(settings->overlap, "off") != 0;
 }
 
+/* Batches that one gradient uses up. */
+static inline uint64_t trn_batches_per_step(const struct trn_settings *settings)
+{
+    return (uint64_t)settings->batches * settings->accumulate;
+}
+
 struct trn_record; /* record.c: the output folder, rank 0 only */
+struct trn_auto;   /* auto.c: how the method is chosen; NULL where it was given */
 
 /* Statistics of one worker's step, which every worker sends to all. */
 struct trn_step_stats {
@@ -59,7 +66,10 @@ struct trn_worker {
     uint32_t rank;
     struct trn_net *net;
     struct trn_order *order;
+    char spec[TERSE_MAX_METHOD_SPEC]; /* of the method: the one given, or the one chosen */
     terse_method *method;
+    terse_method *tried; /* beside it while candidates are measured */
+    struct trn_auto *automatic;
     struct trn_overlap overlap;
     uint64_t count; /* parameters */
     float *weights;
@@ -100,12 +110,20 @@ static inline terse_group *trn_method_group(const struct trn_worker *worker)
 /* worker.c */
 terse_status trn_worker_run(struct trn_worker *worker);
 void trn_worker_destroy(struct trn_worker *worker);
+/* The method of worker->spec over worker->weights; collective. */
+TERSE_CHECK terse_status trn_worker_make_method(struct trn_worker *worker);
+
+/* gradient.c */
 /* Copies the examples of a batch into the worker's buffers; *out is what the net reads. */
 TERSE_CHECK terse_status trn_worker_fill(struct trn_worker *worker, enum trn_split split,
                                          const uint32_t *examples, uint32_t count, uint64_t epoch,
                                          struct trn_batch *out);
+/* What of a step takes time: this worker's gradient, its statistics, and the exchange of all. The
+ * gradient alone took until *computed, by trn_now. */
+TERSE_CHECK terse_status trn_worker_advance(struct trn_worker *worker, struct trn_step_stats *stats,
+                                            terse_method_report *report, double *computed);
 
-/* 1: the weights are not finite; the fault names rank, step and tensor. */
+/* worker.c: 1: the weights are not finite; the fault names rank, step and tensor. */
 int trn_worker_is_broken(struct trn_worker *worker);
 
 /* evaluate.c: collective. */
@@ -142,6 +160,8 @@ TERSE_CHECK terse_status trn_save_begin(struct trn_worker *worker, com_json *set
 
 /* record.c: rank 0's output folder. On other ranks the record is NULL and the calls do nothing. */
 TERSE_CHECK terse_status trn_record_open(struct trn_worker *worker, struct trn_record **out);
+/* run.json once more: auto has measured again. */
+TERSE_CHECK terse_status trn_record_again(struct trn_worker *worker);
 TERSE_CHECK terse_status trn_record_step(struct trn_worker *worker,
                                          const terse_method_report *report, double loss,
                                          double compute_seconds);

@@ -23,6 +23,7 @@ class Item(NamedTuple):
     last: bool
     future: Any
     staged: Optional[Staged] = None  # where the bucket is on a device
+    began: Optional[float] = None  # the first bucket of a step: when, in seconds
 
     def deliver(self, value: torch.Tensor) -> None:
         """Completes the future with a value in host memory."""

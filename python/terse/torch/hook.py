@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 import weakref
 from typing import Any, Dict, List, Optional, Union
 
@@ -11,6 +12,7 @@ import torch.distributed as dist
 from .._library import TerseError
 from .._method import Method, Totals, describe
 from . import _report, _state, nodes as _nodes
+from ._auto import Auto, Step, is_auto, parse
 from ._buckets import Buckets, Item, Names
 from ._staging import Staging
 from ._checks import (ddp_of, log, on_device, refuse, refuse_bucket, refuse_parameters,
@@ -30,7 +32,7 @@ class State:
     spec            a method whose aggregate is a gradient: dense, fp16, bf16, topk, regtopk, qsgd,
                     terngrad, natural, dqsgd, powersgd, median, ef, ef-sign, signsgd, signum, or
                     stages ("codec=log:k=2,feedback=residual"). Learning rate, decay and momentum
-                    are set in the optimizer.
+                    are set in the optimizer. "auto": the fastest here, docs/auto.md
     module          the source of parameter names, for `plain=` patterns and the report
     min             tensors with fewer elements are sent as float32
     seed            seed of the random keys
@@ -62,6 +64,7 @@ class State:
         self._worker_weight = float(worker_weight)
         self._seed, self._steps, self._threads, self._uneven = seed, steps, threads, uneven
         self._timeout, self._process_group, self._module = timeout, process_group, module
+        self._words: Any = None  # of auto
         self._prepare()
         failure: Optional[Exception] = None
         self.spec = str(spec)
@@ -71,7 +74,10 @@ class State:
                                  "mean over the ranks that do not abstain would need the sum of "
                                  "their weights. Leave out one of the two" % self._worker_weight)
             _nodes.refuse(nodes, self._worker_weight)
-            self.spec = complete(spec, min, steps)
+            if is_auto(spec):
+                self._words = parse(spec, min, steps)
+                self._auto = Auto(self._words)
+            self.spec = self._words.specs[0] if self._words else complete(spec, min, steps)
             self._chosen = describe(self.spec)
         except (ValueError, TerseError) as why:
             failure = why
@@ -94,13 +100,17 @@ class State:
         self._queue: "queue.Queue[Union[Item, Exception, None]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
         self._staging = Staging()
+        self._auto: Optional[Auto] = None
+        self._names = Names(None)
         self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
+        self._left = self._buckets  # those of the method before: DDP may still read their result
 
     def _join_group(self, failure: Optional[Exception]) -> None:
         """Creates the group and compares the ranks' settings; collective over all global ranks."""
         self._carrier = agreed_group(self._process_group, self._timeout, {
-            "spec": self.spec, "seed": self._seed, "number of steps": self._steps,
-            "uneven": self._uneven, "nodes": self._nodes}, failure, "State")
+            "spec": self._words.text if self._words else self.spec, "seed": self._seed,
+            "number of steps": self._steps, "uneven": self._uneven, "nodes": self._nodes}, failure,
+            "State")
         self._group = _nodes.join(self._carrier, self._nodes, self._timeout,
                                   weighted=not self._uneven)
         self._rank, self._workers = (dist.get_rank(self._carrier),
@@ -108,10 +118,21 @@ class State:
         self._worker_weight = self._worker_weight or self._group.weight
         self._begin_buckets()
         if self._rank == 0:
-            log.info("%s, %s", self._group.describe(), shown(self.spec))
+            log.info("%s, %s%s", self._group.describe(), "auto, at first " if self._words else "",
+                     shown(self.spec))
 
     def _begin_buckets(self) -> None:
-        self._buckets.begin(Names(self._module), at_once=self._chosen.passes > 1)
+        self._names = Names(self._module)
+        self._buckets.begin(self._names, at_once=self._chosen.passes > 1)
+
+    def _use(self, spec: str, state: Optional[Dict[str, Any]]) -> None:
+        """Another method from the next step on, with this state; between steps."""
+        self._left, self.spec, self._chosen = self._buckets, spec, describe(spec)
+        if self._left.method is not None:
+            self._left.method.close()
+        self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
+        self._buckets.begin(self._names, at_once=self._chosen.passes > 1)
+        self._buckets.pending = state
 
     def connect(self) -> None:
         """Joins the group, if this State was created before init_process_group; collective over
@@ -173,7 +194,7 @@ class State:
             raise TypeError("this State has joined its group and cannot be pickled; pickle one "
                             "that was created before init_process_group")
         kept = ("spec", "_seed", "_steps", "_threads", "_uneven", "_timeout", "_module",
-                "_worker_weight", "_nodes")
+                "_worker_weight", "_nodes", "_words")
         return {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, kept: Dict[str, Any]) -> None:
@@ -181,6 +202,7 @@ class State:
         self._process_group = None
         self._prepare()
         self._chosen = describe(self.spec)
+        self._auto = Auto(self._words) if self._words else None
 
     # ---- callbacks of the buckets ----
 
@@ -237,10 +259,11 @@ class State:
 
     def _item_of(self, index: int, buffer: torch.Tensor, parameters: List[torch.Tensor],
                  last: bool) -> Item:
+        began = time.perf_counter() if index == 0 else None
         if not on_device(buffer):
-            return Item(buffer, parameters, last, torch.futures.Future())
+            return Item(buffer, parameters, last, torch.futures.Future(), None, began)
         staged = self._staging.fetch(index, buffer)
-        return Item(staged.host, parameters, last, self._staging.future_of(buffer), staged)
+        return Item(staged.host, parameters, last, self._staging.future_of(buffer), staged, began)
 
     def _begin(self, parameters: List[torch.Tensor]) -> None:
         """At the first bucket; collective if this State has not joined its group."""
@@ -274,6 +297,9 @@ class State:
                 raise item
             if self._failure is not None:
                 raise self._failure
+            if item.began is not None and self._auto is not None:
+                self._follow(self._auto, item.began)
+                buckets = self._buckets
             if item.staged is not None:
                 item.staged.wait()
             report = buckets.add(item, self._scale)
@@ -294,6 +320,23 @@ class State:
             self._group.close()  # the other ranks fail at once, not after the timeout
             for future in buckets.drop() or futures:
                 future.set_result(why)
+
+    def _follow(self, auto: Auto, began: float) -> None:
+        """A step begins: the method of auto's next step makes it."""
+        chosen, stayed = len(auto.choices), not auto.on_trial
+        step = auto.next(began, self._slowest)
+        if len(auto.choices) > chosen and self._rank == 0:
+            auto.tell()
+        if (step.spec != self.spec or step.stays != stayed) and self._buckets.method is not None:
+            parts = auto.hand_over(stayed, step, self.spec,
+                                   _state.read_parts(self._buckets.method))
+            self._use(step.spec, {"tensors": list(self._buckets.tensors), "parts": parts})
+
+    def _slowest(self, seconds: float) -> float:
+        """The largest of all ranks; collective."""
+        largest = torch.tensor([seconds], dtype=torch.float64)
+        dist.all_reduce(largest, op=dist.ReduceOp.MAX, group=self._carrier)
+        return float(largest)
 
     def _share(self) -> float:
         """The ratio of all workers to those that take part; collective if ranks may abstain."""
@@ -347,11 +390,22 @@ class State:
         self._settle()
         if self._buckets.pending is not None:
             return self._buckets.pending
-        method = self._buckets.method
-        return {"terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.node,
-                "workers": self.nodes, "worker_weight": self._worker_weight,
-                "tensors": list(self._buckets.tensors),
-                "parts": {} if method is None else _state.read_parts(method)}
+        method, auto = self._buckets.method, self._auto
+        parts = {} if method is None else _state.read_parts(method)
+        saved = {"terse": 1, "spec": self.spec, "seed": self._seed, "rank": self.node,
+                 "workers": self.nodes, "worker_weight": self._worker_weight,
+                 "tensors": list(self._buckets.tensors), "parts": parts}
+        if auto is None:
+            return saved
+        return {**saved, "spec": auto.home, "parts": auto.saved_parts(parts),
+                "auto": {"spec": auto.words.text, "choices": list(auto.choices)}}
+
+    @property
+    def choices(self) -> List[Dict[str, Any]]:
+        """What auto has chosen so far: a dict each, with `step`, `spec`, `steps` (of measuring) and
+        `seconds` per step of every candidate. [] without auto, and until the first choice."""
+        self._settle()
+        return [] if self._auto is None else list(self._auto.choices)
 
     def load_state_dict(self, saved: Dict[str, Any]) -> None:
         """Loads the state of this rank; call it on every rank, between the same steps. ValueError:
@@ -359,13 +413,27 @@ class State:
         where there are any. terse.torch.load_all accepts another number of workers."""
         self._settle()
         saved = {**saved, "spec": rewritten(saved.get("spec"))}
-        for name, mine in (("spec", self.spec), ("seed", self._seed), ("workers", self.nodes),
-                           ("rank", self.node)):
+        for name, mine in (("spec", self._loadable(saved)), ("seed", self._seed),
+                           ("workers", self.nodes), ("rank", self.node)):
             if saved.get(name) != mine:
                 raise ValueError("load_state_dict: the state was saved with %s %r, this State has "
                                  "%r; terse.torch.load_all accepts another number of workers, but "
                                  "no other spec or seed" % (name, saved.get(name), mine))
-        self._buckets.pending = dict(saved) if saved["tensors"] else None
+        state = dict(saved) if saved["tensors"] else None
+        if self._auto is None:
+            self._buckets.pending = state
+            return
+        self._auto = Auto(self._words, saved["auto"]["choices"])
+        self._use(saved["spec"], state)
+
+    def _loadable(self, saved: Dict[str, Any]) -> str:
+        """The spec that a saved state must have: with auto, the one that was chosen then."""
+        if self._words is None:
+            return self.spec
+        if (saved.get("auto") or {}).get("spec") != self._words.text:
+            raise ValueError("load_state_dict: the state was saved with spec %r, by no State of "
+                             "the same auto; create this State with that spec" % saved["spec"])
+        return str(saved["spec"]) if saved["spec"] in self._words.specs else self.spec
 
     _load = load_state_dict
 

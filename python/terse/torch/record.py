@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from .. import version
 from ._spec import agree
@@ -126,8 +126,9 @@ class Record:
         self._replace("metrics.jsonl", "".join(kept))
 
     def _describe(self) -> None:
-        """Writes run.json; tensors are known from the first step on."""
-        state = self._state
+        """Writes run.json; tensors are known from the first step on, and the method of auto when it
+        has chosen."""
+        state, choices = self._state, list(getattr(self._state, "choices", ()))
         tensors = list(getattr(state, "tensors", None) or state._buckets.tensors or ())
         method = state.report()
         about = {"format": 1, "terse": version(), "command": shlex.join(["python3", *sys.argv]),
@@ -138,8 +139,16 @@ class Record:
             about["parameters"] = sum(count for _, count in counts)
             about["tensors"] = [{"name": name, "count": count} for name, count in counts]
         self._names = [name for name, _ in tensors]
-        self._described = bool(tensors)
+        if choices:
+            about["auto"] = {"choices": choices}
+        self._described = self._known()
         self._replace("run.json", json.dumps(about, indent=1) + "\n")
+
+    def _known(self) -> Tuple[bool, int]:
+        """What run.json depends on: whether there was a step, and how often auto has chosen."""
+        state = self._state
+        return (bool(getattr(state, "tensors", None) or state._buckets.tensors),
+                len(getattr(state, "choices", ())))
 
     def _append(self, line: Dict[str, Any]) -> None:
         if self._file is None:
@@ -168,7 +177,7 @@ class Record:
 
     def _write_step(self) -> None:
         totals, before, steps = self._totals(), self._before, self._step - self._written
-        if not self._described:
+        if self._described != self._known():
             self._describe()
         sent = totals["bytes_sent"] - before["bytes_sent"]
         line = {"kind": "step", "step": self._step, "seconds": self._seconds,
