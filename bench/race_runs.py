@@ -147,6 +147,8 @@ def terse_lines(options, links, words):
         try:
             yield from follow(os.path.join(out, "metrics.jsonl"), process, options.timeout)
             check_end(process, errors)
+            with open(os.path.join(out, "run.json"), encoding="utf-8") as file:
+                yield {"kind": "run", **json.load(file)}
         finally:
             if process.poll() is None:
                 process.kill()
@@ -161,6 +163,9 @@ def terse_training(options, links, model, spec, target):
     for line in terse_lines(options, links, words):
         if line["kind"] == "evaluation":
             yield {"step": line["step"], "accuracy": line["accuracy"], "seconds": line["seconds"]}
+        elif line["kind"] == "run" and "auto" in line:
+            choice = line["auto"]["choices"][0]
+            yield {"chosen": choice["method"], "measuring": choice["seconds"]}
 
 
 def terse_steps(options, links, model, spec):
@@ -190,15 +195,18 @@ def torch_steps(options, links, model, case):
 # ---- both ----
 
 def training(options, links, engine, model, spec, target):
-    """Trains until an evaluation reaches the target. `steps` is None if none did."""
+    """Trains until an evaluation reaches the target. `steps` is None if none did. Of `auto` there is
+    also what it has chosen, and the seconds before the first step that it took to measure."""
     run = (terse_training if engine == "terse" else torch_training)(options, links, model, spec,
                                                                     target)
-    curve = list(run)
+    rows = list(run)
+    curve = [row for row in rows if "accuracy" in row]
     reached = [row for row in curve if row["accuracy"] >= target]
     return {"steps": reached[0]["step"] if reached else None,
             "seconds": reached[0]["seconds"] if reached else None,
             "best": max((row["accuracy"] for row in curve), default=0),
-            "curve": [[row["step"], row["accuracy"]] for row in curve]}
+            "curve": [[row["step"], row["accuracy"]] for row in curve],
+            **{key: row[key] for row in rows for key in ("chosen", "measuring") if key in row}}
 
 
 class Stepping:

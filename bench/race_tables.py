@@ -15,17 +15,18 @@ class Race:
     def __init__(self, kept, rows, names):
         self._kept, self._rows, self.names = kept, rows, names
 
-    def _find(self, kind, model, row, link=None):
+    def find(self, kind, model, row, link=None):
+        """The kept row of a cell, or None. Of a kind "train", "time" or "real"."""
         about = self._rows.about(kind, model, row, link)
         found = [each for each in self._kept.rows if about.items() <= each.items()]
         return found[-1] if found else None
 
     def training(self, model, row):
-        return self._find("train", model, row)
+        return self.find("train", model, row)
 
     def step(self, model, row, link):
         """The median of the timed steps in seconds, or None."""
-        found = self._find("time", model, row, link)
+        found = self.find("time", model, row, link)
         return statistics.median(found["times"]) if found else None
 
     def composed(self, model, row, link):
@@ -33,15 +34,21 @@ class Race:
         return training["steps"] * step if training and training["steps"] and step else None
 
     def real(self, model, row, link):
-        found = self._find("real", model, row, link)
-        return found and found["seconds"]
+        """What a training on the link took, the time included in which `auto` measured."""
+        found = self.find("real", model, row, link)
+        return found["seconds"] + found.get("measuring", 0) if found and found["seconds"] else None
+
+    def choice(self, model, link):
+        """What `auto` has chosen, with the seconds of a step and of measuring; or None."""
+        found = self.find("real", model, "auto", link)
+        return found if found and "chosen" in found and found["steps"] else None
 
     def seconds(self, model, row, link):
         """Composed where it can be: cells of one table are then comparable."""
         return self.composed(model, row, link) or self.real(model, row, link)
 
     def bytes(self, model, row):
-        found = [self._find("time", model, row, link) for link in self.names]
+        found = [self.find("time", model, row, link) for link in self.names]
         found = [each["bytes"] for each in found if each]
         return statistics.median(found) if found else None
 
@@ -50,7 +57,7 @@ class Race:
         if self._rows[row].engine == "torch":
             return next((found for link in self.names
                          if (found := self.step(model, "torch-alone", link))), None)
-        found = [self._find("time", model, row, link) for link in self.names]
+        found = [self.find("time", model, row, link) for link in self.names]
         found = [value for each in found if each for value in each["computes"]]
         return statistics.median(found) if found else None
 
@@ -93,7 +100,7 @@ def step_table(race, rows, model, links):
     lines = ["| %s, ms per step | %s |" % (model, " | ".join(race.names[link] for link in links)),
              "|---|%s" % ("---:|" * len(links))]
     for name, row in rows.items():
-        found = [race._find("time", model, name, link) for link in links]
+        found = [race.find("time", model, name, link) for link in links]
         if any(found):
             lines.append("| %s | %s |" % (row.label, " | ".join(
                 "%.0f (%.0f - %.0f)" % tuple(1e3 * f(each["times"]) for f in (
@@ -132,13 +139,16 @@ def verdicts(race, rows, model):
     lines += against(race, rows, model, 10 ** 8, "torch-dense", AIMS[model])
     lines += against(race, rows, model, 10 ** 8, "torch-powersgd", 1)
     lines += against(race, rows, model, 10 ** 9, "torch-dense", 1.5)
-    unshaped = max(race.names)
-    auto, dense = (race.real(model, name, unshaped) for name in ("auto", "dense"))
-    if auto and dense:
-        behind = 100 * (auto / dense - 1)
-        lines.append("%s, unshaped: auto takes %.1f %% longer than dense (%s s and %s s); "
-                     "aim at most 3 %%: %s" % (model, behind, text(auto), text(dense),
-                                                "reached" if behind <= 3 else "MISSED"))
+    for link, name in race.names.items():
+        auto, dense = race.choice(model, link), race.find("real", model, "dense", link)
+        if auto:
+            lines.append("%s, %s: auto measured for %.1f s and took %s: %d steps in %s s" % (
+                model, name, auto["measuring"], auto["chosen"], auto["steps"],
+                text(auto["seconds"])))
+        if auto and dense and dense["steps"] and name == "unshaped":
+            longer = 100 * (auto["seconds"] / auto["steps"] * dense["steps"] / dense["seconds"] - 1)
+            lines.append("%s, %s: a step of auto takes %+.1f %% longer than one of dense; aim at most "
+                         "3 %%: %s" % (model, name, longer, "reached" if longer <= 3 else "MISSED"))
     return lines
 
 

@@ -17,7 +17,7 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 RACE = os.path.join(ROOT, "bench", "race")
 ROWS = "dense,signum,torch-dense,torch-signum"
 ABOUT = {"race": 1, "workers": 4, "batch": 32, "seed": 1}
-SPECS = {"signum": "signum:lr=0.0005", "regtopk": "regtopk:keep=0.01,lr=0.05",
+SPECS = {"dense": "dense:lr=0.03", "auto": "auto:lr=0.03", "signum": "signum:lr=0.0005", "regtopk": "regtopk:keep=0.01,lr=0.05",
          "torch-dense": "dense@0.03", "torch-powersgd": "powersgd-one-bucket@0.03",
          "torch-signum": "terse-signum@0.0005"}
 
@@ -79,6 +79,14 @@ class Known(unittest.TestCase):
         real = {**trained("signum", 60), "kind": "real", "link": 10 ** 8, "seconds": 12.3}
         out = self.tables(trained("signum", 50), timed("signum", 10 ** 8, [0.2]), real)
         self.assertIn("| 10.0 (real 12.3) |", out)
+
+    def test_auto_against_dense(self):
+        real = {"kind": "real", "link": 10 ** 11}
+        auto = {**trained("auto", 100), **real, "seconds": 10.4, "measuring": 2.0, "chosen": "topk:lr=0.03"}
+        out = self.tables({**trained("dense", 50), **real, "seconds": 5.0}, auto)
+        self.assertIn("cnn, unshaped: auto measured for 2.0 s and took topk:lr=0.03: 100 steps in 10.4 s", out)
+        self.assertIn("a step of auto takes +4.0 % longer than one of dense; aim at most 3 %: MISSED", out)
+        self.assertIn("| real 12.4 |", out)
 
     def test_rows_of_other_settings_do_not_count(self):
         out = self.tables(trained("signum", 50), {**timed("signum", 10 ** 8, [0.2]), "batch": 64})
