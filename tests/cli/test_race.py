@@ -80,6 +80,11 @@ class Known(unittest.TestCase):
         out = self.tables(trained("signum", 50), timed("signum", 10 ** 8, [0.2]), real)
         self.assertIn("| 10.0 (real 12.3) |", out)
 
+    def test_steps_of_a_training_over_unshaped_links(self):
+        real = {**trained("signum", 50), "kind": "real", "link": 10 ** 11, "seconds": 4.5}
+        out = self.tables(real, timed("signum", 10 ** 8, [0.2]))
+        self.assertRegex(out, r"\| 50 \| - \| - \| 10.0 \| - \| real 4.5 \|")
+
     def test_auto_against_dense(self):
         real = {"kind": "real", "link": 10 ** 11}
         auto = {**trained("auto", 100), **real, "seconds": 10.4, "measuring": 2.0, "chosen": "topk:lr=0.03"}
