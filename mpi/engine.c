@@ -1,5 +1,4 @@
-/* The MPI engine. An all-to-all is an MPI_Irecv and an MPI_Isend per peer and not MPI_Ialltoallv,
- * so that a timeout can name the missing peer. */
+/* The MPI engine. An all-to-all is MPI_Irecv and MPI_Isend per peer: timeouts name the peer. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -337,14 +336,12 @@ static void back_off(uint64_t idle)
         return;
     }
     const uint64_t longest = idle < FLOWING_NS ? SHORT_SLEEP_NS : LONG_SLEEP_NS;
-    const uint64_t wait = idle / 64 < longest ? idle / 64 : longest;
-    const struct timespec time = {0, (long)wait};
+    const struct timespec time = {0, (long)(idle / 64 < longest ? idle / 64 : longest)};
     (void)nanosleep(&time, NULL);
 }
 
-/* A timeout is a time without any message: a slow link is not a lost rank. It begins
- * anew after a turn of the loop that took a second: this process was stopped, and if the whole job
- * was, no rank is late. */
+/* A timeout is a time without any message: a slow link is not a lost rank. It begins anew after a
+ * turn that took a second: the process, perhaps the whole job, was stopped. */
 static terse_status mpi_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
     struct engine *const engine = context;
@@ -364,20 +361,18 @@ static terse_status mpi_wait(void *context, uint32_t slot, uint64_t nanoseconds,
             moved_at = now;
         turn = now;
         idle = now - moved_at;
-        if (!all || idle < nanoseconds) {
-            back_off(idle);
-            continue;
+        if (all && idle >= nanoseconds) {
+            *rank = late_rank(operation);
+            return TERSE_TIMEOUT;
         }
-        *rank = late_rank(operation);
-        status = TERSE_TIMEOUT;
+        back_off(idle);
     }
     return status;
 }
 
 static void mpi_abandon(void *context)
 {
-    struct engine *const engine = context;
-    engine->abandoned = 1;
+    ((struct engine *)context)->abandoned = 1;
 }
 
 static const char *mpi_explain(void *context)

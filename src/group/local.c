@@ -217,8 +217,8 @@ static void nap_until(struct board *board, uint64_t end)
 
 /* Copies as long as there is something to copy, then sleeps until the board changes. The timeout
  * applies to posting, and counts from the last post of any handle: once all have posted, only
- * copying is left, which needs none. It begins anew after a turn of this loop that took twice a nap:
- * the whole process was stopped, and the others could not post either. */
+ * copying is left, which needs none. It begins anew after a turn of this loop that took twice a
+ * nap: the whole process was stopped, and the others could not post either. */
 static terse_status local_wait(void *context, uint32_t slot, uint64_t nanoseconds, int32_t *rank)
 {
     struct handle *const handle = context;
