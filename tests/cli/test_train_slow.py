@@ -54,7 +54,7 @@ class Slow(TrainCase):
 
 class Stopped(TrainCase):
     """As with Ctrl-Z and fg: stopped for longer than the timeout, at some point of a step."""
-    words = ("--steps", "3000", "--evaluate-every", "3000", "--checkpoint-every", "20",
+    words = ("--steps", "300000", "--evaluate-every", "300000", "--checkpoint-every", "100",
              "--method", "def:ratio=4", "--timeout", "1", "--out")
 
     def stop_and_continue(self, process, which):
