@@ -179,20 +179,21 @@ int plan_make(const struct plan_request *request, const terse_layout *layout,
     const uint32_t node_size = (uint32_t)request->node_size;
     struct plan plan = {.workers = workers,
                         .nodes = workers / node_size,
-                        .place = *place,
                         .parameters = (double)terse_layout_count(layout)};
     struct pln_job inside = job_of(request, layout, "dense", node_size);
     terse_fault fault = {.rank = -1};
     terse_method_about about;
     const size_t most = (request->specs + 64) * 8;
+    struct pln_place all = *place;
     int code = CLI_OK;
     inside.cached = !request->no_cache;
     if (node_size > 1) {
         const terse_status status =
-            pln_place_nodes(&inside, node_size, request->inside, &plan.place, &fault);
+            pln_place_nodes(&inside, node_size, request->inside, &all, &fault);
         if (status != TERSE_OK)
             return msg_status("--node-size", status, &fault);
     }
+    plan.place = all;
     plan.row = calloc(most, sizeof *plan.row);
     if (!plan.row)
         return msg_error(CLI_MACHINE, "out of memory");

@@ -58,7 +58,7 @@ terse_status trn_nodes_of_threads(const struct trn_settings *settings, uint32_t 
 static terse_status compare_sizes(terse_group *group, const struct trn_node *node,
                                   terse_fault *fault)
 {
-    uint32_t sizes[TERSE_MAX_WORKERS];
+    uint32_t sizes[TERSE_MAX_WORKERS] = {0};
     void *recv_at[TERSE_MAX_WORKERS];
     size_t recv_len[TERSE_MAX_WORKERS];
     const uint32_t mine = terse_group_workers(node->inner);
