@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "group/checks.h"
 
@@ -129,6 +130,8 @@ static int run_launched(void)
     if (terse_group_mpi(MPI_COMM_WORLD, &group, &fault) != TERSE_BAD_ARGUMENT)
         return 1;
     printf("launched %u\n", (unsigned)terse_mpi_launched());
+    (void)fflush(stdout);
+    (void)usleep(300000); /* MPICH's mpirun dies of SIGPIPE where ranks end before it is ready */
     return 0;
 }
 
