@@ -14,6 +14,14 @@ STOPPED = ("dqsgd", "topk:keep=0.05,every=3", "signum", "def:ratio=4")
 
 
 class Same(TrainCase):
+    def test_a_node_of_all_workers_has_their_mean(self):
+        """Both add in rank order, and a quarter is exact: the bits of plain dense."""
+        for overlap in ("on", "off"):
+            words = ("--method", "dense", "--steps", "5", "--workers", "4", "--overlap", overlap)
+            with self.subTest(overlap=overlap):
+                self.assertEqual(self.train(*words, "--node-size", "4")["weights_hash"],
+                                 self.train(*words)["weights_hash"])
+
     def test_threads_never_matter(self):
         for method in ("def:ratio=4", "regtopk:keep=0.05"):
             words = ("--method", method, "--workers", "3", "--steps", "6")

@@ -240,13 +240,13 @@ terse_status trn_auto_start(struct trn_worker *worker)
 /* Parts of the state that both methods have: step counter, momentum, residual. */
 static void hand_over(terse_method *from, terse_method *to)
 {
-    terse_state old;
-    terse_state new;
-    for (uint32_t i = 0; terse_method_state(to, i, &new) == TERSE_OK; i++)
-        for (uint32_t j = 0; terse_method_state(from, j, &old) == TERSE_OK; j++)
-            if (strcmp(old.name, new.name) == 0 && old.kind == new.kind &&
-                old.len == new.len &&old.kind != TERSE_STATE_HINT)
-                memcpy(new.bytes, old.bytes, new.len);
+    terse_state had;
+    terse_state has;
+    for (uint32_t i = 0; terse_method_state(to, i, &has) == TERSE_OK; i++)
+        for (uint32_t j = 0; terse_method_state(from, j, &had) == TERSE_OK; j++)
+            if (strcmp(had.name, has.name) == 0 && had.kind == has.kind && had.len == has.len &&
+                had.kind != TERSE_STATE_HINT)
+                memcpy(has.bytes, had.bytes, has.len);
 }
 
 /* worker->spec is another one than the method's. */
