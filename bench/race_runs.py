@@ -194,12 +194,19 @@ def torch_steps(options, links, model, case):
 
 # ---- both ----
 
-def training(options, links, engine, model, spec, target):
-    """Trains until an evaluation reaches the target. `steps` is None if none did. Of `auto` there is
-    also what it has chosen, and the seconds before the first step that it took to measure."""
+def training(options, links, engine, model, spec, target, most):
+    """Trains until an evaluation reaches the target, or is ended after `most` steps: it begins as one of
+    --most-steps, which DQ-SGD's bits depend on. `steps` is None if the target was not reached. Of
+    `auto` there is also what it has chosen, and the seconds before the first step that it took to
+    measure."""
     run = (terse_training if engine == "terse" else torch_training)(options, links, model, spec,
                                                                     target)
-    rows = list(run)
+    rows = []
+    for row in run:
+        rows.append(row)
+        if row.get("step", 0) >= most < options.most_steps:
+            run.close()
+            break
     curve = [row for row in rows if "accuracy" in row]
     reached = [row for row in curve if row["accuracy"] >= target]
     return {"steps": reached[0]["step"] if reached else None,

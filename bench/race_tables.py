@@ -1,12 +1,14 @@
 """The rows of bench/race as tables, verdicts and runs for `terse report`."""
 
 import json
+import math
 import os
 import statistics
 import subprocess
 import tempfile
 
 UNSHAPED = 10 ** 11  # as in bench/predict
+MOST_RATES = 6
 AIMS = {"mlp": 8, "cnn": 5}  # times less time than DDP dense at 100 Mbit/s
 
 
@@ -16,15 +18,49 @@ class Race:
     def __init__(self, kept, rows, names):
         self._kept, self._rows, self.names = kept, rows, names
 
-    def find(self, kind, model, row, link=None):
-        """The kept row of a cell, or None. Of a kind "train", "time" or "real"."""
-        about = self._rows.about(kind, model, row, link)
+    def _known(self, kind, model, row, rate, link=None):
+        about = self._rows.about(kind, model, row, rate, link)
         found = [each for each in self._kept.rows if about.items() <= each.items()]
         return found[-1] if found else None
 
+    def find(self, kind, model, row, link=None):
+        """The kept row of a cell at its row's rate, or None. Of a kind "train", "time" or "real"."""
+        return self._known(kind, model, row, self.rate(model, row), link)
+
+    def trainings(self, model, row):
+        """By rate the trainings whose steps are counted: without links, or else over unshaped ones."""
+        rates = {each["rate"] for each in self._kept.rows
+                 if each["row"] == row and each["model"] == model and "rate" in each}
+        found = {rate: self._known("train", model, row, rate)
+                 or self._known("real", model, row, rate, UNSHAPED) for rate in sorted(rates)}
+        return {rate: each for rate, each in found.items() if each}
+
+    def rate(self, model, row):
+        """The one that needs the fewest steps of those that were tried; the first one before that."""
+        if self._rows[row].like:
+            return self.rate(model, self._rows[row].like)
+        found = self.trainings(model, row)
+        return min(found, key=lambda rate: (found[rate]["steps"] or math.inf, -found[rate]["best"]),
+                   default=self._rows[row].specs[model][1])
+
+    def rates_to_try(self, model, row):
+        """Three, the first one in the middle; then one at a time until the best is not at an end."""
+        first, found = self._rows[row].specs[model][1], self.trainings(model, row)
+        near = lambda rate: any(math.isclose(rate, each) for each in found)
+        missing = [rate for rate in (first, first / 2, first * 2) if not near(rate)]
+        if missing or len(found) >= MOST_RATES:
+            return missing
+        best = self.rate(model, row)
+        return [best / 2] if best == min(found) else [best * 2] if best == max(found) else []
+
     def training(self, model, row):
-        """The training whose steps are counted: without links, or else over unshaped ones."""
-        return self.find("train", model, row) or self.find("real", model, row, UNSHAPED)
+        """That of the row's rate, or None."""
+        return self.trainings(model, row).get(self.rate(model, row))
+
+    def fewest_steps(self, model, row):
+        """Of all rates that were tried; None if none reached the target."""
+        found = self.training(model, row)
+        return found and found["steps"]
 
     def step(self, model, row, link):
         """The median of the timed steps in seconds, or None."""
@@ -92,7 +128,7 @@ def table(race, rows, model, links, target):
             100 * training["best"])
         sent, compute = race.bytes(model, name), race.compute(model, name)
         lines.append("| %s | `%s` | %s | %s | %s | %s |" % (
-            row.label, row.specs[model], steps, "%.1f" % (1e3 * compute) if compute else "-",
+            row.label, rows.spec(model, name, race.rate(model, name)), steps, "%.1f" % (1e3 * compute) if compute else "-",
             " | ".join(cells), "%.3f" % (sent / 1e6) if sent else "-"))
     return "\n".join(lines)
 
@@ -107,6 +143,19 @@ def step_table(race, rows, model, links):
             lines.append("| %s | %s |" % (row.label, " | ".join(
                 "%.0f (%.0f - %.0f)" % tuple(1e3 * f(each["times"]) for f in (
                     statistics.median, min, max)) if each else "-" for each in found)))
+    return "\n".join(lines)
+
+
+def rate_table(race, rows, model):
+    """The rates that were tried, with the steps they need."""
+    lines = ["| %s | lr: steps to the target |" % model, "|---|---|"]
+    for name, row in rows.items():
+        found = race.trainings(model, name)
+        if found and not row.like:
+            ended = lambda each: each["steps"] or "not in %d" % each["curve"][-1][0]
+            lines.append("| %s | %s%s |" % (
+                row.label, ", ".join("%g: %s" % (rate, ended(each)) for rate, each in found.items()),
+                "" if min(found) < race.rate(model, name) < max(found) else " (best at an end)"))
     return "\n".join(lines)
 
 
@@ -165,7 +214,7 @@ def write_run(folder, race, rows, model, name, link, options):
     os.makedirs(folder)
     about = {"format": 1, "command": "bench/race", "method": rows[name].label, "model": model,
              "data": "fashion", "workers": options.workers, "seed": options.seed,
-             "batch": options.batch, "link": race.names[link], "spec": rows[name].specs[model],
+             "batch": options.batch, "link": race.names[link], "spec": rows.spec(model, name, race.rate(model, name)),
              "target": options.targets[model], "seconds_are": "steps times the median step"}
     with open(os.path.join(folder, "run.json"), "w", encoding="utf-8") as file:
         json.dump(about, file)

@@ -27,9 +27,10 @@ def race(*words, **more):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False, **more)
 
 
-def trained(row, steps, best=0.9):
-    return {**ABOUT, "kind": "train", "model": "cnn", "row": row, "spec": SPECS[row], "target": 0.87,
-            "every": 20, "steps": steps, "seconds": 1, "best": best,
+def trained(row, steps, best=0.9, rate=None):
+    spec = SPECS[row] if rate is None else re.sub(r"[0-9.]+$", "%g" % rate, SPECS[row])
+    return {**ABOUT, "kind": "train", "model": "cnn", "row": row, "spec": spec, "target": 0.87,
+            "rate": float(re.search(r"[0-9.]+$", spec).group()), "every": 20, "steps": steps, "seconds": 1, "best": best,
             "curve": [[20, 0.5], [steps or 40, best]]}
 
 
@@ -74,6 +75,33 @@ class Known(unittest.TestCase):
         self.assertIn("DDP dense takes 4.00 times as long as PyTorch with terse with PyTorch, terse "
                       "signum (80.0 s and 20.0 s); aim 5: MISSED", out)
         self.assertNotIn("terse train with", out)  # its only row has not reached the target
+
+    def test_a_row_has_the_rate_that_needs_the_fewest_steps(self):
+        out = self.tables(trained("signum", 50), trained("signum", 30, rate=0.001),
+                          trained("signum", None, 0.8, rate=0.002), timed("signum", 10 ** 8, [5]),
+                          {**timed("signum", 10 ** 8, [0.2]), "spec": "signum:lr=0.001"})
+        self.assertRegex(out, r"\| signum \| `signum:lr=0.001` \| 30 \| - \| - \| 6.0 \|")
+        self.assertIn("| signum | 0.0005: 50, 0.001: 30, 0.002: not in 40 |", out)
+        out = self.tables(trained("signum", 50), trained("signum", 30, rate=0.001))
+        self.assertIn("| signum | 0.0005: 50, 0.001: 30 (best at an end) |", out)
+
+    def test_rates_are_tried_until_the_best_is_inside(self):
+        sys.path.insert(0, os.path.join(ROOT, "bench"))
+        from race_tables import Race
+        from torch_tables import Kept
+        race_module = __import__("race_runs").load("race")
+        options = type("Options", (), {"workers": 4, "batch": 32, "seed": 1, "every": 20,
+                                       "targets": {"cnn": 0.87}})
+        rows, kept = race_module.all_rows(options), Kept(None, {})
+        known = Race(kept, rows, {})
+        steps = {0.0005: 50, 0.00025: 80, 0.001: 40, 0.002: 30, 0.004: None}
+        tried = []
+        while rates := known.rates_to_try("cnn", "signum"):
+            kept.add(trained("signum", steps[rates[0]], rate=rates[0]))
+            tried.append(rates[0])
+        self.assertEqual(tried, [0.0005, 0.00025, 0.001, 0.002, 0.004])
+        self.assertEqual(known.rate("cnn", "signum"), 0.002)
+        self.assertEqual(known.rate("cnn", "auto"), 0.03)  # that of dense
 
     def test_real_beside_composed(self):
         real = {**trained("signum", 60), "kind": "real", "link": 10 ** 8, "seconds": 12.3}
@@ -189,7 +217,7 @@ class OnLinks(unittest.TestCase):
         with open(keep, "w", encoding="utf-8") as file:
             file.write(text[:-20])
         done = race(*words)
-        self.assertEqual(re.findall(r": (\d+) to do", done.stdout), ["0", "0", "1"])
+        self.assertEqual(re.findall(r": (\d+) to do", done.stdout), ["0", "0", "1", "0"])
         left = subprocess.run(["ip", "netns", "list"], stdout=subprocess.PIPE, text=True, check=True)
         self.assertNotRegex(left.stdout, r"terse\d+n\d")
 
@@ -202,7 +230,7 @@ class OnLinks(unittest.TestCase):
                 "program": TERSE, "data_name": "idx:" + folder, "batch": 8, "seed": 1, "every": 5,
                 "most_steps": 5, "workers": 2, "timeout": 60})
             with self.assertRaisesRegex(race_runs.Refused, "no-such"):
-                race_runs.training(options, None, "terse", "cnn", "no-such", 0.9)
+                race_runs.training(options, None, "terse", "cnn", "no-such", 0.9, 5)
 
     def test_without_root(self):
         if os.geteuid() != 0:
