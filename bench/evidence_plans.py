@@ -116,7 +116,7 @@ def detached():
              for decay in ("0.3", "1") for factor in (1, 0.25)
              for at, method in (("x", "def"), ("x_A", "def-a"))]
     return [Part("CIFAR-10, the CNN, 4 workers", CIFAR10, SMALL + " --workers 4", "--epochs 2",
-                 "--epochs 12", rows),
+                 "--epochs 8", rows),
             Part("DEF at x and DEF-A at x_A in the first 200 steps", CIFAR10,
                  SMALL + " --workers 4 --evaluate-every 40", "--steps 200", "--steps 200", early,
                  name="early", curve=True)]
@@ -146,7 +146,7 @@ def regtopk():
     options = (SMALL.replace("32", "16") + " --classes 5-9 --workers 8 --shard unequal --batches 4 "
                "--init {out}/prepare/weights.safetensors --reinit fc2.*")
     return [Part("CIFAR-10, classes 5 to 9, the CNN from weights of classes 0 to 4, 8 unequal shards",
-                 CIFAR10, options, "--epochs 4", "--epochs 12", rows)]
+                 CIFAR10, options, "--epochs 4", "--epochs 8", rows)]
 
 
 def dynamic():
@@ -179,9 +179,7 @@ RESNET = "--model resnet20 --augment"
 PLANS = {
     "methods": Plan("every paper's method beside its baseline", [
         Part("Fashion-MNIST, the CNN, 4 workers", "fashion", FASHION + " --workers 4",
-             "--epochs 1", "--epochs 3", methods(), name="fashion"),
-        Part("CIFAR-10, the CNN, 4 workers", CIFAR10, SMALL + " --workers 4", "--epochs 1",
-             "--epochs 6", methods(), name="cifar10")]),
+             "--epochs 1", "--epochs 3", methods())]),
     "qadam": Plan("QAdam beside Adam", [
         Part("Fashion-MNIST, the CNN, 4 workers", "fashion", FASHION + " --workers 4",
              "--epochs 1", "--epochs 3", qadam())]),

@@ -50,7 +50,8 @@ class Left(unittest.TestCase):
         # A training of the grid has 9,000 examples, one of the table 100,000.
         self.part = Part("part", "cifar10:%s/cifar10", "--workers 2 --batch 50", "--steps 90", "--steps 1000",
                          [Row("a", "dense", 0.1), Row("b", "dense", like="a")], name="part")
-        given = argparse.Namespace(out=self.folder, which="x", data="", rows=None, dry=False, terse="false")
+        given = argparse.Namespace(out=self.folder, which="x", data="", rows=None, dry=False,
+                                   tables=False, records=None, terse="false")
         self.trainer = evidence.Trainer(given, Plan("plan", [self.part]))
         self.trainer.speed["part"] = 100.0
         self.trainer.expect(self.part, False, 4)
@@ -95,6 +96,88 @@ class Left(unittest.TestCase):
         self.trainer.expect(self.part, False, 2)
         self.assertAlmostEqual(self.trainer.minutes_left(), (5 * 90 + 6 * 1000) / 60)
         self.assertEqual(self.trainer.planned, 12)
+
+
+class Records(unittest.TestCase):
+    """Trainings that have ended, a line each: another machine takes them as done."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="terse-records-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.records = os.path.join(self.folder, "records.jsonl")
+
+    def trainer(self, out, data="/data", tables=False, terse=TERSE):
+        given = argparse.Namespace(out=os.path.join(self.folder, out), which="x", data=data, rows=None,
+                                   dry=False, tables=tables, records=self.records, terse=terse)
+        return evidence.Trainer(given, Plan("plan", []))
+
+    @staticmethod
+    def train(trainer, steps=4):
+        return trainer.train("a/run", ["--data", "digits", "--method", "dense:lr=0.1", "--workers", "2",
+                                       "--steps", str(steps), "--evaluate-every", "2"], 0.0)
+
+    def lines(self):
+        with open(self.records, encoding="utf-8") as file:
+            return file.read()
+
+    def test_another_machine_goes_on(self):
+        first = self.train(self.trainer("here"))
+        end = self.train(self.trainer("there", data="/elsewhere", terse="false"))
+        for key in ("accuracy", "step", "status", "bytes_sent_total", "weights_hash"):
+            self.assertEqual(end[key], first[key], key)
+        curve = lambda out: evidence.by_evaluation([os.path.join(self.folder, out, "a/run")], "accuracy")
+        self.assertEqual(sorted(curve("there")), [2, 4])
+        self.assertEqual(curve("there"), curve("here"))
+        self.assertEqual(self.lines().count("\n"), 1)  # what was known is not added again
+        page = subprocess.run([TERSE, "report", os.path.join(self.folder, "there/a/run"), "-o",
+                               os.path.join(self.folder, "page.html")], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(page.returncode, 0, page.stderr)
+
+    def test_records_name_no_folder_of_a_machine(self):
+        self.train(self.trainer("here"))
+        self.assertNotIn(self.folder, self.lines())
+
+    def test_a_longer_training_is_another(self):
+        self.train(self.trainer("here"))
+        with self.assertRaisesRegex(SystemExit, "--steps 6"):
+            self.train(self.trainer("there", terse="false"), steps=6)
+
+    def test_tables_train_nothing(self):
+        with self.assertRaisesRegex(SystemExit, "not trained yet: terse train --data digits"):
+            self.train(self.trainer("here", tables=True))
+        self.assertFalse(os.path.exists(os.path.join(self.folder, "here")))
+
+    def test_what_others_start_from_is_not_taken_from_records(self):
+        words = ["--data", "digits", "--method", "dense:lr=0.1", "--workers", "2", "--steps", "2"]
+        self.train(self.trainer("here"))
+        before = self.lines()
+        self.trainer("here").train("prepare", words, 0.0, record=False)
+        self.assertEqual(self.lines(), before)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "here/prepare/weights.safetensors")))
+
+    def test_published_records_give_their_tables(self):
+        """A plan that is not complete: the page says so."""
+        folder = os.path.join(ROOT, "docs", "evidence")
+        for name in sorted(filter(lambda name: name.endswith(".jsonl"), os.listdir(folder))):
+            which = name[:-len(".jsonl")]
+            with self.subTest(which=which):
+                done = subprocess.run(
+                    [sys.executable, os.path.join(ROOT, "bench", "evidence"), which, "--tables", "--records",
+                     os.path.join(folder, name), "--terse", TERSE, "--out",
+                     os.path.join(self.folder, which)], capture_output=True, text=True, check=False)
+                with open(os.path.join(ROOT, "docs", "results.md"), encoding="utf-8") as file:
+                    page = file.read()
+                if "not trained yet" in done.stderr:
+                    headline = [line for line in page.splitlines() if line.startswith("| `%s" % which)]
+                    self.assertIn("not run to its end", headline[0])
+                    continue
+                self.assertEqual(done.returncode, 0, done.stderr)
+                rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+                self.assertGreater(len(rows), 3)
+                for line in rows:
+                    self.assertIn(line + "\n", page)
 
 
 class Evidence(unittest.TestCase):
