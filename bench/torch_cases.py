@@ -129,6 +129,11 @@ CASES = {
     "terse-def": (lambda rate: terse_optimizer(optim.DEF, rate, ratio=64), 0.06),
     "terse-def-a": (lambda rate: terse_optimizer(optim.DEFA, rate, ratio=64), 0.06),
     "terse-qadam": (lambda rate: terse_optimizer(optim.QAdam, rate), 1e-3),
+    # the same, sending during backward; PyTorch 2.1
+    "terse-signum-overlap": (lambda rate: terse_optimizer(optim.Signum, rate, overlap=True), 2e-4),
+    "terse-def-overlap": (lambda rate: terse_optimizer(optim.DEF, rate, ratio=64, overlap=True),
+                          0.06),
+    "terse-qadam-overlap": (lambda rate: terse_optimizer(optim.QAdam, rate, overlap=True), 1e-3),
     "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), RATE),
     "terse-dense": (lambda rate: terse_hook("dense", rate), RATE),
     "terse-dqsgd": (lambda rate: terse_hook("dqsgd", rate), RATE),

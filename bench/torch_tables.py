@@ -10,6 +10,8 @@ LABELS = {
     "bf16": "DDP bf16 hook", "powersgd-one-bucket": "DDP PowerSGD rank 1, one bucket",
     "terse-signum": "terse signum", "terse-def": "terse def, ratio 64",
     "terse-def-a": "terse def-a, ratio 64", "terse-qadam": "terse qadam",
+    "terse-signum-overlap": "terse signum, overlap", "terse-def-overlap": "terse def, overlap",
+    "terse-qadam-overlap": "terse qadam, overlap",
     "terse-regtopk": "terse regtopk, 1 % (hook)", "terse-dense": "terse dense (hook)",
     "terse-dqsgd": "terse dqsgd, 4 bits (hook)",
 }

@@ -250,6 +250,8 @@ _FUNCTIONS = {
     "method_step_tensors": (c_int, (c_void_p, ctypes.POINTER(c_void_p),
                                     ctypes.POINTER(MethodReport), _FAULT)),
     "method_post": (c_int, (c_void_p, c_void_p, c_uint32, c_uint32, _FAULT)),
+    "method_post_tensors": (c_int, (c_void_p, ctypes.POINTER(c_void_p), c_uint32, c_uint32,
+                                    _FAULT)),
     "method_finish": (c_int, (c_void_p, c_void_p, ctypes.POINTER(MethodReport), _FAULT)),
     "method_eval_weights": (c_int, (c_void_p, c_void_p, _FAULT)),
     "method_eval_weights_all": (c_int, (_P, c_void_p, _FAULT)),

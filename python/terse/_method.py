@@ -21,6 +21,10 @@ class Part(NamedTuple):
     length: int
 
 
+# What messages of a group that has ended may still be written to.
+_kept: List[Any] = []
+
+
 class Method:
     """A terse_method; `close` destroys it. The group must outlive it, unless the group failed."""
 
@@ -38,8 +42,13 @@ class Method:
         check(self._lib.method_create(spec.encode(), group.handle, layout.handle, weights,
                                       byref(options), byref(self._handle), byref(fault)), fault)
 
-    def close(self) -> None:
-        if self._handle:
+    def close(self, *buffers: Any) -> None:
+        """Destroys the method. If messages of its group are under way, after a failure or in the
+        middle of a step, they may still be written: then its memory, and `buffers` of the caller,
+        stay for the life of the process."""
+        if self._handle and self._group.under_way:
+            _kept.append((self, self._group, buffers))
+        elif self._handle:
             self._lib.method_destroy(self._handle)
             self._handle = c_void_p()
 
@@ -83,6 +92,13 @@ class Method:
         fault = Fault()
         check(self._lib.method_post(self._handle, gradient, first, count, byref(fault)), fault)
 
+    def post_tensors(self, gradients: Sequence[int], first: int) -> None:
+        """Posts tensors first .. first+len(gradients)-1, each with a buffer of its own."""
+        fault = Fault()
+        table = (c_void_p * len(gradients))(*gradients)
+        check(self._lib.method_post_tensors(self._handle, table, first, len(gradients),
+                                            byref(fault)), fault)
+
     def finish(self, gradient: int) -> MethodReport:
         report, fault = MethodReport(), Fault()
         check(self._lib.method_finish(self._handle, gradient, byref(report), byref(fault)), fault)
@@ -124,6 +140,8 @@ class Method:
 
 class LocalGroup:
     """A group of one worker, to check a spec without communication."""
+
+    under_way = False  # messages
 
     def __init__(self) -> None:
         self.handle = c_void_p()

@@ -37,11 +37,9 @@ static terse_status check_bucket(const terse_method *method, uint32_t first, uin
 
 /* What is selected depends on all elements, so a bucket is only noted, and the step is one of a
  * gradient that came by tensor: nothing is accumulated before all buckets are there. */
-static void gather(terse_method *method, const float *gradient, uint32_t first, uint32_t count)
+static int is_gathered(const terse_method *method)
 {
-    for (uint32_t t = first; t < first + count; t++)
-        method->buffers.gathered[t] = gradient + tsi_layout_piece(method->layout, t).offset;
-    method->step.state = TSI_STEP_GATHERING;
+    return method->stages.model && method->failed == TERSE_OK;
 }
 
 static terse_status finish_gathered(terse_method *method, terse_method_report *report,
@@ -63,7 +61,7 @@ static terse_status finish_gathered(terse_method *method, terse_method_report *r
 
 /* ---- the calls ---- */
 
-static terse_status check_posting(const terse_method *method, const float *gradient,
+static terse_status check_posting(const terse_method *method, const void *gradient,
                                   terse_fault *fault)
 {
     const terse_status status = tsi_check_one(method, gradient, fault);
@@ -73,27 +71,57 @@ static terse_status check_posting(const terse_method *method, const float *gradi
     return status;
 }
 
-terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
-                               uint32_t count, terse_fault *fault)
+/* A bucket whose gradient is flat, or lies where `gathered` says (`flat` is NULL then). */
+static terse_status post(terse_method *method, const float *flat, uint32_t first, uint32_t count,
+                         terse_fault *fault)
 {
     struct tsi_bucket *bucket = NULL;
-    terse_status status = check_posting(method, gradient, fault);
-    if (status == TERSE_OK)
-        status = check_bucket(method, first, count, fault);
-    if (status != TERSE_OK)
-        return status;
-    if (method->stages.model && method->failed == TERSE_OK) {
-        gather(method, gradient, first, count);
-        return TERSE_OK;
-    }
+    terse_status status = TERSE_OK;
     if (method->step.state == TSI_STEP_NONE) /* the first bucket opens the step */
-        status = tsi_step_begin(method, gradient, NULL, 1, fault);
+        status = tsi_step_begin(method, NULL, NULL, 1, fault);
     if (status == TERSE_OK)
         status = tsi_bucket_of(method->step.in, first, count, &bucket, fault);
     if (status != TERSE_OK)
         return status;
-    tsi_step_add(method, bucket, tsi_clip_gradient(method, gradient, first, count));
+    method->step.tensors = method->buffers.gathered;
+    tsi_step_add(method, bucket, flat ? tsi_clip_gradient(method, flat, first, count) : NULL);
     return tsi_step_advance(method, fault);
+}
+
+terse_status terse_method_post(terse_method *method, const float *gradient, uint32_t first,
+                               uint32_t count, terse_fault *fault)
+{
+    terse_status status = check_posting(method, gradient, fault);
+    if (status == TERSE_OK)
+        status = check_bucket(method, first, count, fault);
+    if (status != TERSE_OK || !is_gathered(method))
+        return status == TERSE_OK ? post(method, gradient, first, count, fault) : status;
+    for (uint32_t t = first; t < first + count; t++)
+        method->buffers.gathered[t] = gradient + tsi_layout_piece(method->layout, t).offset;
+    method->step.state = TSI_STEP_GATHERING;
+    return TERSE_OK;
+}
+
+terse_status terse_method_post_tensors(terse_method *method, const float *const *gradient,
+                                       uint32_t first, uint32_t count, terse_fault *fault)
+{
+    terse_status status = check_posting(method, gradient, fault);
+    if (status == TERSE_OK)
+        status = check_bucket(method, first, count, fault);
+    if (status == TERSE_OK)
+        status = tsi_check_tensors(method, gradient, first, count, fault);
+    if (status != TERSE_OK)
+        return status;
+    const int flat = tsi_needs_flat(method) && !is_gathered(method);
+    if (flat)
+        status = tsi_flatten(method, gradient, first, count, fault);
+    for (uint32_t i = 0; i < count && !flat; i++) /* a tensor without elements may have none */
+        method->buffers.gathered[first + i] = gradient[i] ? gradient[i] : method->buffers.weights;
+    if (is_gathered(method))
+        method->step.state = TSI_STEP_GATHERING;
+    else if (status == TERSE_OK)
+        status = post(method, flat ? method->buffers.flat : NULL, first, count, fault);
+    return status;
 }
 
 terse_status terse_method_progress(terse_method *method, terse_fault *fault)
@@ -101,7 +129,7 @@ terse_status terse_method_progress(terse_method *method, terse_fault *fault)
     if (!method)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "method is NULL");
     terse_status status = check_posting(method, method->buffers.weights, fault);
-    if (status != TERSE_OK || (method->stages.model && method->failed == TERSE_OK))
+    if (status != TERSE_OK || is_gathered(method))
         return status;
     if (method->step.state == TSI_STEP_NONE)
         status = tsi_step_begin(method, NULL, NULL, 1, fault);

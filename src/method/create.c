@@ -76,10 +76,9 @@ static terse_status create_buffers(terse_method *method)
         return TERSE_NO_MEMORY;
     for (size_t i = 0; adam && i < count; i++)
         buffers->v.now[i] = (float)tsi_value(method, TSI_V0);
-    if (stages->model) /* one entry per tensor */
-        buffers->gathered =
-            calloc((size_t)terse_layout_tensors(method->layout) + 1, sizeof *buffers->gathered);
-    if (stages->model && !buffers->gathered)
+    buffers->gathered =
+        calloc((size_t)terse_layout_tensors(method->layout) + 1, sizeof *buffers->gathered);
+    if (!buffers->gathered)
         return TERSE_NO_MEMORY;
     method->slots = 2 * (size_t)terse_layout_tensors(method->layout) * method->workers;
     if (method->settings.row->dynamic)

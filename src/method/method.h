@@ -98,7 +98,7 @@ struct tsi_buffers {
     float *one;             /* what one rank has sent, where contributions are weighted */
     float *dense;           /* aggregates grow here, unless in the caller's buffer */
     float *flat;            /* a gradient that came by tensor, or whose elements are clipped */
-    const float **gathered; /* scope=model, by tensor: the gradient posted; NULL: none yet */
+    const float **gathered; /* gradients posted by tensor; with scope=model NULL is "none yet" */
     float *eval_sum;        /* of terse_method_eval_weights; a failed group may still write there */
     float *eval_scratch;
 };
@@ -292,6 +292,12 @@ TERSE_CHECK terse_status tsi_step_progress(terse_method *method, int *done,
 /* Is this a method that takes its steps alone, and a gradient? */
 TERSE_CHECK terse_status tsi_check_one(const terse_method *method, const void *gradient,
                                        terse_fault *fault);
+/* Does each of the tensors `first` .. `first` + `count` - 1 have a gradient? */
+TERSE_CHECK terse_status tsi_check_tensors(const terse_method *method, const float *const *gradient,
+                                           uint32_t first, uint32_t count, terse_fault *fault);
+/* Copies the gradients of these tensors into `buffers.flat`. */
+TERSE_CHECK terse_status tsi_flatten(terse_method *method, const float *const *gradient,
+                                     uint32_t first, uint32_t count, terse_fault *fault);
 
 /* ---- send.c ---- */
 

@@ -57,7 +57,7 @@ static void produce(terse_method *method, struct tsi_bucket *bucket, const struc
     for (size_t at = (size_t)run->first; at < end;) {
         size_t count = end - at < slice ? end - at : slice;
         const float *const gradient =
-            step->tensors ? gradient_at(method, at, &count) : step->gradient + at;
+            step->gradient ? step->gradient + at : gradient_at(method, at, &count);
         uint32_t most = 0;
         if (adds) /* and finds the largest magnitude on the way */
             most = in->kernel->sum_f32(direct->in + at, gradient, count, direct->out + at);

@@ -427,27 +427,43 @@ terse_status terse_method_step(terse_method *method, const float *gradient,
     return status == TERSE_OK ? step_workers(&method, &gradient, NULL, 1, report, fault) : status;
 }
 
-/* Made flat where it is needed in one piece. */
+terse_status tsi_check_tensors(const terse_method *method, const float *const *gradient,
+                               uint32_t first, uint32_t count, terse_fault *fault)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!gradient[i] && tsi_layout_piece(method->layout, first + i).count > 0)
+            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL",
+                            first + i);
+    return TERSE_OK;
+}
+
+terse_status tsi_flatten(terse_method *method, const float *const *gradient, uint32_t first,
+                         uint32_t count, terse_fault *fault)
+{
+    struct tsi_buffers *const buffers = &method->buffers;
+    if (!tsi_buffer_make(&buffers->flat, 1, method->count))
+        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
+    for (uint32_t i = 0; i < count; i++) {
+        const struct tsi_piece tensor = tsi_layout_piece(method->layout, first + i);
+        if (gradient[i]) /* NULL: it has no elements */
+            memcpy(buffers->flat + tensor.offset, gradient[i], tensor.count * sizeof(float));
+    }
+    return TERSE_OK;
+}
+
 terse_status terse_method_step_tensors(terse_method *method, const float *const *gradient,
                                        terse_method_report *report, terse_fault *fault)
 {
-    const terse_status status = tsi_check_one(method, gradient, fault);
+    terse_status status = tsi_check_one(method, gradient, fault);
     if (status != TERSE_OK)
         return status;
     const uint32_t tensors = terse_layout_tensors(method->layout);
-    for (uint32_t t = 0; t < tensors; t++)
-        if (!gradient[t] && tsi_layout_piece(method->layout, t).count > 0)
-            return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "the gradient of tensor %u is NULL", t);
-    struct tsi_buffers *const buffers = &method->buffers;
+    status = tsi_check_tensors(method, gradient, 0, tensors, fault);
+    if (status != TERSE_OK)
+        return status;
     if (!tsi_needs_flat(method))
         return step_workers(&method, &(const float *){NULL}, gradient, 1, report, fault);
-    if (!tsi_buffer_make(&buffers->flat, 1, method->count))
-        return tsi_fail(fault, TERSE_NO_MEMORY, 0, "out of memory");
-    for (uint32_t t = 0; t < tensors; t++) {
-        const struct tsi_piece tensor = tsi_layout_piece(method->layout, t);
-        if (gradient[t]) /* NULL: it has no elements */
-            memcpy(buffers->flat + tensor.offset, gradient[t], tensor.count * sizeof(float));
-    }
-    const float *const flat = buffers->flat;
-    return step_workers(&method, &flat, NULL, 1, report, fault);
+    status = tsi_flatten(method, gradient, 0, tensors, fault);
+    const float *const flat = method->buffers.flat;
+    return status == TERSE_OK ? step_workers(&method, &flat, NULL, 1, report, fault) : status;
 }

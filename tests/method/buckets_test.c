@@ -10,10 +10,20 @@
 #define STEPS 4u
 #define ROOM 4000u /* floats, enough for the layout of the subjects */
 
-/* The order in which tensors are posted, and how many at once; SCATTERED: one buffer per tensor;
- * WITH_PROGRESS: backward, from buffers that each hold one bucket, with calls of progress whose
- * number differs from rank to rank. */
-enum order { WHOLE, SCATTERED, FORWARD, BACKWARD, PAIRS, MIDDLE_FIRST, WITH_PROGRESS, ORDERS };
+/* The order in which tensors are posted, and how many at once; SCATTERED: one buffer per tensor,
+ * SCATTERED_TRIPLES: posted by three, from behind; WITH_PROGRESS: backward, from buffers that each
+ * hold one bucket, with calls of progress whose number differs from rank to rank. */
+enum order {
+    WHOLE,
+    SCATTERED,
+    FORWARD,
+    BACKWARD,
+    PAIRS,
+    MIDDLE_FIRST,
+    SCATTERED_TRIPLES,
+    WITH_PROGRESS,
+    ORDERS
+};
 
 struct scene {
     const char *spec;
@@ -47,12 +57,27 @@ static uint64_t hash_of(terse_method *method, const float *weights, size_t count
     return hash;
 }
 
+static terse_status post_triples(terse_method *method, const float *const *gradient,
+                                 uint32_t tensors, terse_fault *fault)
+{
+    terse_status status = TERSE_OK;
+    for (uint32_t t = tensors; t > 0 && status == TERSE_OK; t -= t > 2 ? 3 : t) {
+        const uint32_t first = t > 2 ? t - 3 : 0;
+        const float *bucket[3] = {0}; /* gone after the call */
+        memcpy(bucket, gradient + first, (t - first) * sizeof *bucket);
+        status = terse_method_post_tensors(method, bucket, first, t - first, fault);
+    }
+    return status;
+}
+
 /* Each tensor's gradient in a buffer of exactly its size. */
-static terse_status step_scattered(terse_method *method, const float *gradient, uint32_t tensors,
-                                   terse_method_report *report, terse_fault *fault)
+static terse_status step_scattered(enum order order, terse_method *method, const float *gradient,
+                                   uint32_t tensors, terse_method_report *report,
+                                   terse_fault *fault)
 {
     terse_layout *const layout = subject_layout();
     float *apart[64] = {0};
+    terse_status status = TERSE_OK;
     assert_true(tensors <= 64);
     for (uint32_t t = 0; t < tensors; t++) {
         terse_tensor tensor;
@@ -60,8 +85,14 @@ static terse_status step_scattered(terse_method *method, const float *gradient, 
         apart[t] = test_floats((size_t)tensor.count);
         memcpy(apart[t], gradient + tensor.offset, (size_t)tensor.count * sizeof(float));
     }
-    const terse_status status =
-        terse_method_step_tensors(method, (const float *const *)apart, report, fault);
+    const float *const *const scattered = (const float *const *)apart;
+    if (order == SCATTERED) {
+        status = terse_method_step_tensors(method, scattered, report, fault);
+    } else {
+        status = post_triples(method, scattered, tensors, fault);
+        if (status == TERSE_OK)
+            status = terse_method_finish(method, gradient, report, fault);
+    }
     for (uint32_t t = 0; t < tensors; t++)
         free(apart[t]);
     terse_layout_destroy(layout);
@@ -103,7 +134,9 @@ static terse_status step(enum order order, terse_method *method, const float *gr
     switch (order) {
     case WHOLE:
     case ORDERS: return terse_method_step(method, gradient, report, fault);
-    case SCATTERED: return step_scattered(method, gradient, tensors, report, fault);
+    case SCATTERED:
+    case SCATTERED_TRIPLES:
+        return step_scattered(order, method, gradient, tensors, report, fault);
     case WITH_PROGRESS: return step_with_progress(method, gradient, tensors, report, fault);
     case FORWARD:
         for (uint32_t t = 0; t < tensors && status == TERSE_OK; t++)
@@ -253,6 +286,34 @@ static void buckets_are_refused_where_the_whole_is_needed(void **unused)
                          TERSE_BAD_ARGUMENT);
         assert_int_equal(terse_method_progress(crew.method[0], &fault), TERSE_BAD_ARGUMENT);
         assert_non_null(strstr(fault.text, "all of the gradient"));
+        assert_int_equal(terse_method_post_tensors(crew.method[0],
+                                                   (const float *const *)crew.gradient, 0, 1,
+                                                   &fault),
+                         TERSE_BAD_ARGUMENT);
+        assert_non_null(strstr(fault.text, "all of the gradient"));
+        crew_step(&crew); /* and it still works */
+        crew_free(&crew);
+    }
+}
+
+static void a_tensor_without_a_gradient_is_refused(void **unused)
+{
+    static const char *const specs[] = {"signum", "topk:scope=model", "dense"};
+    (void)unused;
+    for (int s = 0; s < 3; s++) {
+        struct crew crew =
+            crew_new(&(struct crew_plan){.spec = specs[s], .workers = 1, .count = 5});
+        terse_fault fault = {0};
+        assert_int_equal(terse_method_post_tensors(crew.method[0], (const float *[]){NULL}, 0, 1,
+                                                   &fault),
+                         TERSE_BAD_ARGUMENT);
+        assert_non_null(strstr(fault.text, "the gradient of tensor 0 is NULL"));
+        assert_int_equal(terse_method_post_tensors(crew.method[0], NULL, 0, 1, &fault),
+                         TERSE_BAD_ARGUMENT);
+        assert_int_equal(terse_method_post_tensors(crew.method[0],
+                                                   (const float *const *)crew.gradient, 0, 2,
+                                                   &fault),
+                         TERSE_BAD_ARGUMENT);
         crew_step(&crew); /* and it still works */
         crew_free(&crew);
     }
@@ -491,6 +552,7 @@ int main(void)
         cmocka_unit_test(buckets_change_nothing),
         cmocka_unit_test(a_late_skip_leaves_no_trace),
         cmocka_unit_test(buckets_are_refused_where_the_whole_is_needed),
+        cmocka_unit_test(a_tensor_without_a_gradient_is_refused),
         cmocka_unit_test(all_have_the_same_eval_weights),
         cmocka_unit_test(who_leaves_is_missed),
         cmocka_unit_test(who_leaves_in_backward_is_missed),

@@ -92,20 +92,20 @@ class ParamGroup:
         for parameter, where in self._places():
             parameter.data = flat[where].view(parameter.shape)
 
+    def gradient(self, index: int) -> torch.Tensor:
+        """The gradient of a parameter, without a copy if contiguous; zeros if it has none.
+        ValueError: it is not what it must be."""
+        gradient = self.params[index].grad
+        if gradient is None:
+            return self._zeros_like(self.params[index])
+        if gradient.is_sparse or gradient.dtype != torch.float32:
+            raise ValueError("the gradient of %s is %s; terse.torch.optim needs dense float32" % (
+                self.tensors[index][0], "sparse" if gradient.is_sparse else gradient.dtype))
+        return gradient.contiguous()
+
     def gradients(self) -> List[torch.Tensor]:
-        """The gradient of every parameter, without a copy if contiguous; zeros if it has none.
-        ValueError: a gradient or an option is not what it must be."""
-        self._check_options()
-        found = []
-        for (name, _), parameter in zip(self.tensors, self.params):
-            gradient = parameter.grad
-            if gradient is None:
-                gradient = self._zeros_like(parameter)
-            elif gradient.is_sparse or gradient.dtype != torch.float32:
-                raise ValueError("the gradient of %s is %s; terse.torch.optim needs dense float32"
-                                 % (name, "sparse" if gradient.is_sparse else gradient.dtype))
-            found.append(gradient.contiguous())
-        return found
+        """The gradient of every parameter."""
+        return [self.gradient(index) for index in range(len(self.params))]
 
     def _zeros_like(self, parameter: torch.Tensor) -> torch.Tensor:
         if self._zeros.numel() == 0:
@@ -123,13 +123,18 @@ class ParamGroup:
             raise ValueError("parameters were frozen or unfrozen (requires_grad) after the "
                              "optimizer was created; create it again, on all ranks")
 
-    def step(self, gradients: List[torch.Tensor]) -> MethodReport:
-        """One step; collective."""
+    def begin(self) -> None:
+        """Before the gradients of a step. ValueError: an option is not what it must be."""
+        self._check_options()
         lr = float(self.options["lr"])
         if lr != self._lr:
             self.method.set_lr(lr)
             self._lr = lr
-        return self.method.step_tensors([g.data_ptr() for g in gradients])
+
+    def step(self, gradients: List[torch.Tensor]) -> MethodReport:
+        """One step; collective."""
+        report: MethodReport = self.method.step_tensors([g.data_ptr() for g in gradients])
+        return report
 
     def state_of(self) -> Iterator[Tuple[torch.Tensor, Dict[str, torch.Tensor]]]:
         """The parts of the state that have an element per weight, by parameter; views."""
@@ -151,7 +156,7 @@ class ParamGroup:
     def close(self) -> None:
         """The model then holds the weights."""
         self.attach(self.weights)
-        self.method.close()
+        self.method.close(self.weights)
 
 
 def all_finite(gradients: List[List[torch.Tensor]]) -> bool:

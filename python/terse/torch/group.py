@@ -126,6 +126,11 @@ class Group:
     def describe(self) -> str:
         return "%d workers" % self.workers
 
+    @property
+    def under_way(self) -> bool:
+        """Whether gloo may still read or write buffers of messages."""
+        return bool(self._under_way)
+
     def close(self) -> None:
         """Leaves the group; ranks that wait for this one fail with GroupError."""
         if self.handle:

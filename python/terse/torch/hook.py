@@ -3,7 +3,6 @@
 import queue
 import threading
 import time
-import weakref
 from typing import Any, Dict, List, Optional, Union
 
 import torch
@@ -11,7 +10,7 @@ import torch.distributed as dist
 
 from .._library import TerseError
 from .._method import Method, Totals, describe
-from . import _report, _state, nodes as _nodes
+from . import _report, _state, _thread, nodes as _nodes
 from ._auto import Auto, Step, is_auto, parse
 from ._buckets import Buckets, Item, Names
 from ._staging import Staging
@@ -276,10 +275,7 @@ class State:
         self._start()
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=_communicate, args=(weakref.ref(self), self._queue),
-                                        name="terse", daemon=True)
-        self._thread.start()
-        self._end = weakref.finalize(self, _stop, self._queue, self._thread)
+        self._thread, self._end = _thread.start(self, self._queue)
 
     def check(self) -> None:
         """Raises the error that ended the communication, if there was one."""
@@ -452,7 +448,7 @@ class State:
                                                          "one")
         self._staging.close()
         if self._buckets.method is not None:
-            self._buckets.method.close()
+            self._buckets.method.close(self._buckets)
             self._buckets.method = None
         if self._group is not None:
             self._group.close()
@@ -464,25 +460,6 @@ def _value(future: Any) -> torch.Tensor:
     if isinstance(value, Exception):
         raise value
     return value
-
-
-def _communicate(state_of: Any, items: "queue.Queue[Union[Item, Exception, None]]") -> None:
-    """The communication thread of a rank. It serves buckets in the order of the queue."""
-    while True:
-        item = items.get()
-        state = state_of() if item is not None else None
-        if state is not None:
-            state._serve(item)
-        del state
-        items.task_done()
-        if item is None:
-            return
-
-
-def _stop(items: "queue.Queue[Union[Item, Exception, None]]", thread: threading.Thread) -> None:
-    items.put(None)
-    if thread is not threading.current_thread():  # which may drop the last reference to the State
-        thread.join(5)
 
 
 def hook(state: State, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:

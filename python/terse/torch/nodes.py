@@ -103,13 +103,20 @@ class NodeMethod(Method):
         with self._group.naming_nodes():
             return super().step(gradient)
 
-    def step_tensors(self, gradients: Sequence[int]) -> MethodReport:
-        """Leaves the gradients as they are: one buffer of zeros may stand for several."""
+    def _flattened(self, gradients: Sequence[int], first: int) -> int:
+        """A copy of these tensors, and the address where the whole gradient would begin. It leaves
+        the gradients as they are: one buffer of zeros may stand for several."""
         if self._flat.numel() == 0:
             self._flat = torch.empty(self._starts[-1])
-        for address, start, end in zip(gradients, self._starts, self._starts[1:]):
+        for address, start, end in zip(gradients, self._starts[first:], self._starts[first + 1:]):
             self._flat[start:end] = _state.tensor_at(address, end - start)
-        return self.step(self._flat.data_ptr())
+        return self._flat.data_ptr()
+
+    def step_tensors(self, gradients: Sequence[int]) -> MethodReport:
+        return self.step(self._flattened(gradients, 0))
+
+    def post_tensors(self, gradients: Sequence[int], first: int) -> None:
+        self.post(self._flattened(gradients, first), first, len(gradients))
 
     def post(self, gradient: int, first: int, count: int) -> None:
         start, end = self._starts[first], self._starts[first + count]
@@ -156,6 +163,11 @@ class Nodes:
     def method(self, spec: str, tensors: Any, weights: int, **options: Any) -> NodeMethod:
         """A method of this group, for the gradients of single ranks; collective."""
         return NodeMethod(spec, self, tensors, weights, **options)
+
+    @property
+    def under_way(self) -> bool:
+        """Whether gloo may still read or write buffers of messages."""
+        return bool(self._under_way)
 
     def describe(self) -> str:
         return "%d nodes of %s ranks" % (self.workers, " or ".join(

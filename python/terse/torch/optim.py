@@ -20,7 +20,7 @@ import torch.distributed as dist
 
 from .._library import MethodReport, TerseError
 from .._method import Totals, describe, entries, spec_with, try_spec
-from . import _report, _state, nodes as _nodes
+from . import _overlap, _report, _state, nodes as _nodes
 from ._param_groups import ParamGroup, all_finite, as_groups, take_names, together
 from ._spec import agree, rewritten
 from .group import members, own_group
@@ -43,19 +43,24 @@ class Optimizer(torch.optim.Optimizer):
     worker_weight   weight of this rank in the mean, for example the number of its examples; on
                     every rank or on none (0)
     nodes           "auto" or a number: ranks of a node are one worker, as of terse.torch.State
+    overlap         True: gradients are sent while backward continues, with the same result bit for
+                    bit. A step then has one backward (others inside `no_sync`), and nothing
+                    changes the gradients between backward and step. PyTorch 2.1, one group
 
     Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
     def __init__(self, params: Any, defaults: Dict[str, Any], *, seed: int = 0, steps: int = 0,
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None, worker_weight: float = 0.0,
-                 nodes: _nodes.Setting = None) -> None:
+                 nodes: _nodes.Setting = None, overlap: bool = False) -> None:
         self._carrier = own_group(process_group, timeout)
         self._seed = seed
         self._options: Dict[str, Any] = {"seed": seed, "steps": steps, "threads": threads,
                          "worker_weight": worker_weight}
         self._groups: List[ParamGroup] = []
         self._nodes = nodes
+        self._overlaps = overlap
+        self._overlap: Optional[_overlap.Overlap] = None
         self._group: Any = None  # a Group or Nodes; before it, add_param_group only collects
         self._names: List[List[str]] = []
         self._totals = Totals()
@@ -93,10 +98,13 @@ class Optimizer(torch.optim.Optimizer):
         try:
             for group, names in zip(groups, self._names[len(self._names) - len(groups):]):
                 made.append(ParamGroup(group, names, try_spec(self._spec_of(group), steps=steps)))
+            if self._overlaps and failure is None:
+                _overlap.refuse(self._groups + made)
         except (ValueError, TypeError, TerseError) as why:
             failure = why
         agree(self._carrier, {"spec": [each.spec for each in made], "seed": self._seed,
                               "number of steps": steps, "nodes": self._nodes,
+                              "overlap": self._overlaps,
                               "parameters": [each.tensors for each in made]}, failure, "optimizer")
         return made
 
@@ -105,6 +113,8 @@ class Optimizer(torch.optim.Optimizer):
             options = {**self._options, "seed": self._seed + len(self._groups)}
             each.start(self._group, self._root, **options)
             self._groups.append(each)
+        if self._overlaps:
+            self._overlap = _overlap.Overlap(self._groups[0])
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """Adds a group between two steps, for example of layers that were frozen so far;
@@ -169,8 +179,9 @@ class Optimizer(torch.optim.Optimizer):
         try:
             self.last = self._step()
             self._totals.add(self.last, self._live())
-        except TerseError:
-            if self._group is not None:
+        except Exception as why:
+            if self._group is not None and (self._overlap is not None or
+                                            isinstance(why, TerseError)):
                 self._group.close()  # the other ranks fail at once, not after the timeout
             raise
         finally:
@@ -178,13 +189,34 @@ class Optimizer(torch.optim.Optimizer):
         return loss
 
     def _step(self) -> MethodReport:
+        if self._overlap is not None:
+            return self._overlap.step()
         groups = self._live()
+        for group in groups:
+            group.begin()
         gradients = [group.gradients() for group in groups]
         if len(groups) > 1 and not all_finite(gradients):
             # The library then skips the step of every group, on every rank.
             for each in gradients:
                 each[0] = torch.full_like(each[0], float("nan"))
         return together([group.step(each) for group, each in zip(groups, gradients)])
+
+    @contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """With overlap=True: a backward inside accumulates gradients and sends none."""
+        if self._overlap is not None:
+            self._between_steps("enter no_sync")
+            self._overlap.paused = True
+        try:
+            yield
+        finally:
+            if self._overlap is not None:
+                self._overlap.paused = False
+
+    def _between_steps(self, what: str) -> None:
+        if self._overlap is not None and self._overlap.under_way:
+            raise RuntimeError("cannot %s between backward and step: with overlap=True the step has "
+                               "begun" % what)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops gradients instead of filling them with zeros: the next backward need not add."""
@@ -194,6 +226,7 @@ class Optimizer(torch.optim.Optimizer):
     def state(self) -> "DefaultDict[torch.Tensor, Any]":  # type: ignore[override]
         """The state of every parameter by name (momentum, second moment, residual, ...): views of
         the library's buffers, until the next step."""
+        self._between_steps("read the state")
         return defaultdict(dict, (pair for group in self._live() for pair in group.state_of()))
 
     @state.setter
@@ -206,6 +239,7 @@ class Optimizer(torch.optim.Optimizer):
     def eval_weights(self) -> Iterator[None]:
         """Inside, the model holds the weights to evaluate and to save (DEF: x; DEFA: x - mean e)
         instead of the point at which gradients are taken. Collective: every rank enters it."""
+        self._between_steps("evaluate")
         for group in self._live():
             out = torch.empty_like(group.weights)
             group.method.eval_weights(out.data_ptr())
@@ -225,6 +259,7 @@ class Optimizer(torch.optim.Optimizer):
     def state_dict(self) -> Dict[str, Any]:
         """The state of this rank, with the weights: the model's state_dict holds the point at which
         gradients are taken, which may differ from the weights."""
+        self._between_steps("save")
         saved = super().state_dict()
         saved["state"] = {}  # the groups below have it
         saved["terse_state"] = {
@@ -242,6 +277,7 @@ class Optimizer(torch.optim.Optimizer):
             group.options = options
 
     def _load(self, saved: Dict[str, Any]) -> None:
+        self._between_steps("load a state")
         theirs, groups = saved.get("groups", ()), self._live()
         for name, that, mine in (
                 ("seed", saved.get("seed"), self._seed),
@@ -272,6 +308,8 @@ class Optimizer(torch.optim.Optimizer):
 
     def close(self) -> None:
         """Leaves the group. The model then holds the weights."""
+        if self._overlap is not None:
+            self._overlap.close()
         for group in self._live():
             group.close()
         if self._group is not None:

@@ -1,0 +1,34 @@
+"""The communication thread of a State or of an optimizer."""
+
+import queue
+import threading
+import weakref
+from typing import Any, Tuple
+
+
+def start(owner: Any, items: "queue.Queue[Any]") -> Tuple[threading.Thread, Any]:
+    """A thread that calls owner._serve for every item, in the order of the queue. It ends with its
+    owner, or when the second value is called, which waits for what is in the queue."""
+    thread = threading.Thread(target=_communicate, args=(weakref.ref(owner), items), name="terse",
+                              daemon=True)
+    thread.start()
+    return thread, weakref.finalize(owner, _stop, items, thread)
+
+
+def _communicate(owner_of: Any, items: "queue.Queue[Any]") -> None:
+    while True:
+        item = items.get()
+        owner = owner_of() if item is not None else None
+        if owner is not None:
+            owner._serve(item)
+        ended = item is None
+        del owner, item  # nothing is kept while the thread waits
+        items.task_done()
+        if ended:
+            return
+
+
+def _stop(items: "queue.Queue[Any]", thread: threading.Thread) -> None:
+    items.put(None)
+    if thread is not threading.current_thread():  # which may drop the last reference to the owner
+        thread.join(5)
