@@ -95,7 +95,8 @@ class _Adapter:
         values = tuple(call.option[i] for i in range(len(self.options)))
         found = self.instances.get(values)
         if found is None:
-            found = self.cls.__new__(self.cls)
+            make: Any = self.cls.__new__
+            found = make(self.cls)
             for (name, convert), value in zip(self.options, values):
                 setattr(found, name, convert(value))
             if self.cls.__init__ is not object.__init__:

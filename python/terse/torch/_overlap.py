@@ -20,9 +20,9 @@ BUCKET_BYTES = 4 << 20  # a bucket has at least so many, unless it is the last o
 
 
 class Bucket(NamedTuple):
-    """Tensors first .. first + count - 1."""
+    """A run of tensors."""
     first: int
-    count: int
+    tensors: int
 
 
 class Sent(NamedTuple):
@@ -99,7 +99,7 @@ class Overlap:
     def _take(self, index: int) -> None:
         if not self._sent:
             self._group.begin()
-            self._missing, self._posted = [bucket.count for bucket in self._buckets], 0
+            self._missing, self._posted = [bucket.tensors for bucket in self._buckets], 0
             if self._thread is None:
                 self._thread, self._end = _thread.start(self, self._items)
         gradient = self._group.params[index].grad

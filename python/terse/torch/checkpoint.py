@@ -189,9 +189,9 @@ def _drop_files(folder: str, worker: int, kept: Set[str]) -> None:
     shared and the number of ranks may have changed. Set files that were cut off go too."""
     for name in os.listdir(folder):
         found = _FILE.match(name)
-        mine = found and worker in (0, int(found.group(1) or 0))
-        if mine and found.group(2) not in kept:
-            _remove(folder, name)
+        if found and worker in (0, int(found.group(1) or 0)):
+            if found.group(2) not in kept:
+                _remove(folder, name)
         elif worker == 0 and name.endswith(_NEW) and _SET.match(name[:-len(_NEW)]):
             _remove(folder, name)
 

@@ -64,6 +64,7 @@ class State:
         self._seed, self._steps, self._threads, self._uneven = seed, steps, threads, uneven
         self._timeout, self._process_group, self._module = timeout, process_group, module
         self._words: Any = None  # of auto
+        self._auto: Optional[Auto] = None
         self._prepare()
         failure: Optional[Exception] = None
         self.spec = str(spec)
@@ -99,7 +100,6 @@ class State:
         self._queue: "queue.Queue[Union[Item, Exception, None]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
         self._staging = Staging()
-        self._auto: Optional[Auto] = None
         self._names = Names(None)
         self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
         self._left = self._buckets  # those of the method before: DDP may still read their result

@@ -147,9 +147,10 @@ class Nodes:
         # Three groups of the same connections, which a tag keeps apart. What the leader passes on
         # is posted in an order of its own, so means have another group.
         node, leaders = [ranks[r] for r in self._mine], [ranks[each[0]] for each in divided]
-        self._means, self._inner, self._outer = (
+        made: Any = (
             Group(carrier, each, seconds, TAG + 1 + index, self._under_way) if dist.get_rank()
             in each else None for index, each in enumerate((node, node, leaders)))
+        self._means, self._inner, self._outer = made
         self._end = weakref.finalize(self, release, carrier, self._under_way)
         self._end.atexit = False
         self.handle, fault = c_void_p(), Fault()
