@@ -27,6 +27,7 @@ class Part:
     seeds: int = 3
     name: str = ""            # of its folder
     curve: bool = False       # the table has the accuracy at every evaluation
+    pairs: tuple = ()         # (row, row): the difference, seed by seed
     densities: bool = False   # and phi of gradient and noise
 
 
@@ -72,7 +73,9 @@ def methods():
         ("DEF", "def", ("ratio=16",), 0.02), ("QAdam", "qadam", ("ramp=300",), 0.008),
         ("Top-k", "topk", ("keep=0.01",), 0.04), ("RegTop-k", "regtopk", ("keep=0.01",), 0.04),
         ("RegTop-k, 0.1 %", "regtopk", ("keep=0.001",), 0.04), ("QSGD", "qsgd", ("bits=4",), 0.04),
-        ("DQ-SGD", "dqsgd", ("target=4",), 0.04))]
+        ("DQ-SGD", "dqsgd", ("target=4",), 0.04), ("Top-k, 0.1 %", "topk", ("keep=0.001",), 0.04),
+        ("fp16", "fp16", (), 0.04), ("bf16", "bf16", (), 0.04),
+        ("PowerSGD", "powersgd", ("rank=4",), 0.04))]
 
 
 def adversaries():
@@ -98,7 +101,8 @@ def signsgd():
             attacked.append(Row("%s, %s" % (name, attack), spec(method), like=name,
                                 options=("--adversaries", who)))
     return [Part("CIFAR-10, ResNet-20, 4 workers", CIFAR10, RESNET + " --workers 4 --batch 32",
-                 "--epochs 1", "--epochs 5", compared, densities=True),
+                 "--epochs 1", "--epochs 5", compared, densities=True,
+                 pairs=(("Signum", "SGD"), ("Signum", "Adam"))),
             Part("the same with 7 workers, 3 of which attack", CIFAR10,
                  RESNET + " --workers 7 --batch 18", "--epochs 1", "--epochs 2", attacked,
                  name="inverters")]
@@ -116,10 +120,13 @@ def detached():
              for decay in ("0.3", "1") for factor in (1, 0.25)
              for at, method in (("x", "def"), ("x_A", "def-a"))]
     return [Part("CIFAR-10, the CNN, 4 workers", CIFAR10, SMALL + " --workers 4", "--epochs 2",
-                 "--epochs 8", rows),
+                 "--epochs 8", rows, pairs=tuple(
+                     ("DEF, %d" % ratio, other) for ratio in (16, 64)
+                     for other in ("EF, %d" % ratio, "SAEF, %d" % ratio, "dense"))),
             Part("DEF at x and DEF-A at x_A in the first 200 steps", CIFAR10,
                  SMALL + " --workers 4 --evaluate-every 40", "--steps 200", "--steps 200", early,
-                 name="early", curve=True)]
+                 name="early", curve=True, pairs=tuple(
+                     (row.name, row.name.replace("x_A", "x")) for row in early[1::2]))]
 
 
 def regtopk():
@@ -146,7 +153,9 @@ def regtopk():
     options = (SMALL.replace("32", "16") + " --classes 5-9 --workers 8 --shard unequal --batches 4 "
                "--init {out}/prepare/weights.safetensors --reinit fc2.*")
     return [Part("CIFAR-10, classes 5 to 9, the CNN from weights of classes 0 to 4, 8 unequal shards",
-                 CIFAR10, options, "--epochs 4", "--epochs 8", rows)]
+                 CIFAR10, options, "--epochs 4", "--epochs 8", rows, pairs=tuple(
+                     (row.name, row.name.replace("RegTop-k", "Top-k").replace(", mu=1", ""))
+                     for row in rows if row.name.startswith("RegTop-k")))]
 
 
 def dynamic():
@@ -165,11 +174,15 @@ def dynamic():
                     "dqsgd", "momentum=0.9", "bits=" + rule, "target=" + target), start / 2))
         return found
 
+    pairs = tuple([("DQ-SGD, %d bits" % bits, "QSGD, %d bits" % bits) for bits in (3, 4)] +
+                  [("DQ-SGD, 3 bits", "%s, 3 bits" % rule) for rule in ("rms", "meanstd")] +
+                  [("DQ-SGD, 2.5 bits", "QSGD, 2 bits"), ("DQ-SGD, 2.5 bits", "TernGrad"),
+                   ("DQ-SGD, 4 bits", "dense")])
     return [Part("AG-News, bidirectional LSTM, 4 workers", "agnews:%s/ag_news",
                  "--model bilstm --workers 4 --batch 32", "--epochs 1", "--epochs 3", rows(0.3),
-                 name="agnews"),
+                 name="agnews", pairs=pairs),
             Part("CIFAR-10, the CNN, 4 workers", CIFAR10, SMALL + " --workers 4", "--epochs 1",
-                 "--epochs 4", rows(0.04), name="cifar10")]
+                 "--epochs 4", rows(0.04), name="cifar10", pairs=pairs)]
 
 
 FASHION = "--model cnn --batch 32"
@@ -179,7 +192,9 @@ RESNET = "--model resnet20 --augment"
 PLANS = {
     "methods": Plan("every paper's method beside its baseline", [
         Part("Fashion-MNIST, the CNN, 4 workers", "fashion", FASHION + " --workers 4",
-             "--epochs 1", "--epochs 3", methods())]),
+             "--epochs 1", "--epochs 3", methods(), pairs=(
+                 ("Signum", "dense"), ("DEF", "EF"), ("QAdam", "Adam"), ("RegTop-k", "Top-k"),
+                 ("RegTop-k, 0.1 %", "Top-k, 0.1 %"), ("DQ-SGD", "QSGD")))]),
     "qadam": Plan("QAdam beside Adam", [
         Part("Fashion-MNIST, the CNN, 4 workers", "fashion", FASHION + " --workers 4",
              "--epochs 1", "--epochs 3", qadam())]),
