@@ -41,6 +41,10 @@ class Case:
         self.optimizer.step()
         return loss
 
+    def settled(self):
+        """False as long as a step is not yet one of many alike."""
+        return True
+
     def evaluated(self):
         """A context in which the model holds the weights to evaluate."""
         eval_weights = getattr(self.optimizer, "eval_weights", None)
@@ -62,6 +66,25 @@ class InStep(Case):
         loss = super().step(x, y)
         dist.barrier()
         return loss
+
+
+class Auto(Case):
+    """State("auto"): it tries methods at first."""
+
+    def __init__(self, model, optimizer, state):
+        super().__init__(model, optimizer)
+        self.state = state
+
+    def settled(self):
+        return bool(self.state.choices)
+
+
+def terse_auto(rate):
+    def make(model, steps, seed):
+        wrapped = DistributedDataParallel(model)
+        state = terse.torch.State("auto", steps=steps, seed=seed).attach(wrapped)
+        return Auto(wrapped, sgd(model, rate), state)
+    return make
 
 
 def ddp(hook=None, state=None, rate=RATE, **options):
@@ -135,6 +158,7 @@ CASES = {
                           0.06),
     "terse-qadam-overlap": (lambda rate: terse_optimizer(optim.QAdam, rate, overlap=True), 1e-3),
     "terse-regtopk": (lambda rate: terse_hook("regtopk:keep=0.01", rate), RATE),
+    "terse-auto": (terse_auto, RATE),
     "terse-dense": (lambda rate: terse_hook("dense", rate), RATE),
     "terse-dqsgd": (lambda rate: terse_hook("dqsgd", rate), RATE),
 }

@@ -12,6 +12,7 @@ LABELS = {
     "terse-def-a": "terse def-a, ratio 64", "terse-qadam": "terse qadam",
     "terse-signum-overlap": "terse signum, overlap", "terse-def-overlap": "terse def, overlap",
     "terse-qadam-overlap": "terse qadam, overlap",
+    "terse-auto": "terse auto (hook)",
     "terse-regtopk": "terse regtopk, 1 % (hook)", "terse-dense": "terse dense (hook)",
     "terse-dqsgd": "terse dqsgd, 4 bits (hook)",
 }
@@ -85,7 +86,8 @@ def ratio(rows, rate, over, under):
 
 def ratios(rows, rate, name):
     """The ratios that docs/pytorch.md speaks of."""
-    pairs = [("terse-signum", "no-sync"), ("terse-def", "no-sync"), ("terse-regtopk", "noop")]
+    pairs = [("terse-signum", "no-sync"), ("terse-def", "no-sync"), ("terse-regtopk", "noop"),
+             ("terse-auto", "dense")]
     pairs += [("dense", case) for case in cases_of(rows) if case.startswith("terse-")]
     found = [(over, under, ratio(rows, rate, over, under)) for over, under in pairs]
     return "%s: %s" % (name, ", ".join("%s / %s %.2f" % each for each in found if each[2]))

@@ -75,6 +75,8 @@ def speed(names, turns, seconds, hidden):
     for name in names:
         ready[name] = made(name, network(hidden), 10000)
         timed(ready[name], pool, WARM_STEPS)
+        while not ready[name].settled():  # the same on all ranks
+            ready[name].step(*next(pool))
         steps[name] = max(1, min(10, int(seconds / timed(ready[name], pool, 1)["seconds"])))
     for _ in range(turns):  # cases alternate, so that other programs disturb all alike
         for name in names:

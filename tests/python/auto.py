@@ -79,6 +79,7 @@ def case_the_fastest_is_chosen(rank, workers):
         assert state.steps_done == 60
         told = [line for line in lines.lines if line.startswith("auto: %s:" % fast)]
         assert len(told) == (1 if rank == 0 else 0), lines.lines
+        assert all(("DDP without this hook" in line) == (fast == "dense") for line in told), told
         every = [None] * workers
         dist.all_gather_object(every, used)
         assert all(each == used for each in every), every
