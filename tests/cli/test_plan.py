@@ -188,6 +188,13 @@ class Plan(Case):
         self.assertGreaterEqual(signum[-1]["nodes"], 64)
         self.assertRegex(signum[-1]["why"], r"^wire: [\d.]+ (B|kB) more for each worker more, headers")
 
+    def test_what_grows_is_the_reason_not_what_is_longest(self):
+        """The gradient is most of these steps, and what makes them longer are payloads."""
+        lines = self.bends("--workers", "2..16", "--link", "10mbit", "--step", "2s", "--overlap", "off",
+                           "--method", "topk:keep=0.01")["topk:keep=0.01"]
+        self.assertEqual([line["part"] for line in lines if line["shape"] != "flat"][:1], ["wire"])
+        self.assertLess(lines[-1]["nodes"], 16)
+
     def test_a_gradient_hides_what_does_not_bend(self):
         bends = self.bends("--workers", "2..64", "--link", "100gbit", "--step", "10s", "--method", "signum")
         for lines in bends.values():
