@@ -14,7 +14,7 @@
 
 /* ---- JSON ---- */
 
-static com_json *plan_json(const struct plan *plan)
+com_json *plan_json(const struct plan *plan)
 {
     com_json *const object = com_json_object();
     com_json *const rows = com_json_array();
@@ -90,7 +90,7 @@ static struct pln_shown workers_text(const struct plan *plan)
     return shown;
 }
 
-static void print_place(const struct plan *plan)
+void plan_print_place(const struct plan *plan)
 {
     const struct pln_place *const place = &plan->place;
     printf("%s parameters, %s, payload at %s, latency %s, compute %s per step\n\n",
@@ -106,8 +106,8 @@ static void print_notes(const struct plan *plan)
         printf("Bytes and codec times come from a sample of one in %.3g parameters; --exact takes "
                "all.\n",
                scale);
-    if (plan->nodes > PLN_MOST_RANKS)
-        printf("Extrapolated from 16, 32 and %d workers.\n", PLN_MOST_RANKS);
+    if (plan_is_extended(plan))
+        puts("Extrapolated from three smaller numbers of workers.");
     if (plan->place.compute == 0)
         puts("Communication alone: --step gives the time of a gradient.");
 }
@@ -150,7 +150,7 @@ static int chart_create(const struct plan *plan, struct rpr_chart *out)
     return out->x && out->line;
 }
 
-static void chart_destroy(struct rpr_chart *chart)
+void plan_chart_destroy(struct rpr_chart *chart)
 {
     for (size_t i = 0; i < chart->lines; i++)
         free(chart->line[i].value);
@@ -203,10 +203,24 @@ static void page_rows(struct com_text *out, const struct plan *plan)
     com_text_put(out, "</table>\n");
 }
 
+int plan_page_write(const char *path, struct com_text *page)
+{
+    struct com_output output;
+    int code =
+        page->failed ? msg_error(CLI_MACHINE, "out of memory") : output_open(&output, path);
+    if (code == CLI_OK) {
+        code = output_write(&output, page->bytes, page->len);
+        if (code == CLI_OK)
+            code = output_commit(&output);
+        output_discard(&output);
+    }
+    com_text_free(page);
+    return code;
+}
+
 static int write_page(const char *path, const struct plan *plan, const struct rpr_chart *chart)
 {
     struct com_text page = {0};
-    struct com_output output;
     rpr_page_begin(&page, "terse plan");
     com_text_format(&page,
                     "<h1>Should I compress?</h1>\n<p>%s parameters, %s, payload at "
@@ -220,15 +234,7 @@ static int write_page(const char *path, const struct plan *plan, const struct rp
     com_text_put(&page, "<div class=\"charts\">\n");
     rpr_svg(&page, chart);
     com_text_put(&page, "</div>\n</body></html>\n");
-    int code = page.failed ? msg_error(CLI_MACHINE, "out of memory") : output_open(&output, path);
-    if (code == CLI_OK) {
-        code = output_write(&output, page.bytes, page.len);
-        if (code == CLI_OK)
-            code = output_commit(&output);
-        output_discard(&output);
-    }
-    com_text_free(&page);
-    return code;
+    return plan_page_write(path, &page);
 }
 
 int plan_print(const struct plan_request *request, const struct plan *plan)
@@ -242,87 +248,13 @@ int plan_print(const struct plan_request *request, const struct plan *plan)
     if (code == CLI_OK && request->as_json) {
         code = msg_json(plan_json(plan));
     } else if (code == CLI_OK) {
-        print_place(plan);
+        plan_print_place(plan);
         code = print_rows(plan);
         if (code == CLI_OK)
             code = print_chart(&chart);
         printf("\nRecommended: %s.\n", plan->reason);
         print_notes(plan);
     }
-    chart_destroy(&chart);
-    return code;
-}
-
-/* ---- a sweep over numbers of workers ---- */
-
-/* Which part of a step is the longest. */
-static char longest_part(const struct pln_cost *cost)
-{
-    if (cost->wire_seconds >= cost->codec_seconds && cost->wire_seconds >= cost->compute_seconds)
-        return 'w';
-    return cost->codec_seconds >= cost->compute_seconds ? 'c' : 'g';
-}
-
-static const struct plan_row *row_of(const struct plan *plan, const char *shown)
-{
-    for (size_t i = 0; i < plan->rows; i++)
-        if (strcmp(plan->row[i].spec, shown) == 0)
-            return &plan->row[i];
-    return NULL;
-}
-
-static int print_grid(const struct plan *plans, size_t count, int bytes)
-{
-    char columns[PLAN_MOST_SWEEP + 2] = "l";
-    for (size_t k = 0; k < count; k++)
-        columns[k + 1] = 'r';
-    columns[count + 1] = '\0';
-    struct table *const table = table_create(columns);
-    table_cell(table, "%s", bytes ? "bytes" : "step");
-    for (size_t k = 0; k < count; k++)
-        table_cell(table, "%u%s", plans[k].workers, plans[k].nodes > PLN_MOST_RANKS ? "*" : "");
-    for (size_t i = 0; i < plans[0].rows; i++) {
-        table_cell(table, "%s", plans[0].row[i].spec);
-        for (size_t k = 0; k < count; k++) {
-            const struct plan_row *const row = row_of(&plans[k], plans[0].row[i].spec);
-            if (!row)
-                table_cell(table, "-");
-            else if (bytes)
-                table_cell(table, "%s", com_show_bytes(row->cost.bytes_sent).text);
-            else
-                table_cell(table, "%s %c", pln_show_seconds(row->cost.seconds).text,
-                           longest_part(&row->cost));
-        }
-    }
-    return table_print(table, 0);
-}
-
-int plan_print_sweep(const struct plan_request *request, const struct plan *plans, size_t count)
-{
-    if (request->as_json) {
-        com_json *const top = com_json_object();
-        com_json *const list = com_json_array();
-        for (size_t k = 0; k < count; k++) {
-            com_json *const one = plan_json(&plans[k]);
-            com_json_put_u64(one, "workers", plans[k].workers);
-            com_json_put_u64(one, "nodes", plans[k].nodes);
-            com_json_put_flag(one, "extrapolated", plans[k].nodes > PLN_MOST_RANKS);
-            com_json_append(list, one);
-        }
-        com_json_put(top, "sweep", list);
-        return msg_json(top);
-    }
-    print_place(&plans[count - 1]);
-    int code = print_grid(plans, count, 0);
-    (void)putchar('\n');
-    if (code == CLI_OK)
-        code = print_grid(plans, count, 1);
-    puts("\nThe longest part of a step: w wire, c codec, g gradient. A curve bends where it "
-         "changes.");
-    if (plans[count - 1].nodes > PLN_MOST_RANKS)
-        printf("* extrapolated from 16, 32 and %d workers.\n", PLN_MOST_RANKS);
-    puts("");
-    for (size_t k = 0; k < count; k++)
-        printf("%u workers: %s.\n", plans[k].workers, plans[k].reason);
+    plan_chart_destroy(&chart);
     return code;
 }

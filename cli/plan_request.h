@@ -2,7 +2,10 @@
 #ifndef CLI_PLAN_REQUEST_H
 #define CLI_PLAN_REQUEST_H
 
+#include "common/json.h"
+#include "common/text.h"
 #include "plan/plan.h"
+#include "reproduce/svg.h"
 
 enum { PLAN_MOST_SPECS = 128, PLAN_MOST_SWEEP = 16 };
 
@@ -72,6 +75,28 @@ struct pln_shown plan_pays(double break_even);
 int plan_make(const struct plan_request *request, const terse_layout *layout,
               const struct pln_place *place, uint32_t workers, struct plan *out);
 void plan_free(struct plan *plan);
+
+com_json *plan_json(const struct plan *plan);
+void plan_chart_destroy(struct rpr_chart *chart);
+/* Frees the text. */
+int plan_page_write(const char *path, struct com_text *page);
+void plan_print_place(const struct plan *plan);
+
+/* The row of a method; NULL: there is none. */
+const struct plan_row *plan_row_of(const struct plan *plan, const char *spec);
+/* Were its workers extrapolated from fewer? */
+int plan_is_extended(const struct plan *plan);
+
+/* From so many workers on, until the next one. */
+struct plan_bend {
+    uint32_t nodes;
+    const char *shape; /* of the step: flat, rises, proportional to the workers */
+    const char *part;  /* that grows, or is the longest: gradient, codec, wire, latency */
+    char why[160];
+};
+
+/* Those of a method, at most `count`, in order of workers. */
+size_t plan_bends(const struct plan *plans, size_t count, const char *spec, struct plan_bend *out);
 
 int plan_print(const struct plan_request *request, const struct plan *plan);
 int plan_print_sweep(const struct plan_request *request, const struct plan *plans, size_t count);

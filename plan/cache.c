@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "record.h"
 
-enum { FORMAT = 5, KEY_CAP = TERSE_MAX_METHOD_SPEC + 512, NUMBERS = 5 };
+enum { FORMAT = 6, KEY_CAP = TERSE_MAX_METHOD_SPEC + 512, NUMBERS = 5 };
 
 static void cpu_name(char *out, size_t cap)
 {
@@ -36,8 +36,8 @@ static void key_of(const struct pln_job *job, char *out, size_t cap)
         kernels = "";
     if (terse_method_describe(job->spec, &chosen, NULL) != TERSE_OK)
         chosen.spec[0] = '\0';
-    (void)snprintf(out, cap, "%d %s %s %s; %u %u %llx %llu %llu; %s", FORMAT, terse_version(), cpu,
-                   kernels, job->workers, job->threads,
+    (void)snprintf(out, cap, "%d %s %s %s; %u %u %u %llx %llu %llu; %s", FORMAT,
+                   terse_version(), cpu, kernels, job->workers, job->even, job->threads,
                    (unsigned long long)terse_layout_hash(job->layout),
                    (unsigned long long)job->most, (unsigned long long)job->bucket, chosen.spec);
 }
@@ -153,7 +153,7 @@ static struct pln_trace *load(const char *key)
                 com_json_get_u64(json, "every", &every) && every > 0 && every <= UINT32_MAX;
     const com_json *const ranks = whole ? com_json_get(json, "ranks") : NULL;
     const size_t count = com_json_is_array(ranks) ? com_json_count(ranks) : 0;
-    whole = whole && workers > 0 && (count == workers || (count == 2 && workers > PLN_MOST_RANKS));
+    whole = whole && workers > 0 && (count == workers || count == 2);
     if (whole)
         trace = calloc(1, sizeof *trace);
     if (trace) {

@@ -86,9 +86,21 @@ static terse_status count_alike(const terse_layout *layout, const terse_tensor *
     return status;
 }
 
-/* Of tensors of one shape that are not small some are left out; the others shrink in their longest
- * dimension by what is missing then. Small tensors stay. */
-terse_status pln_layout_scaled(const terse_layout *layout, double factor, terse_layout **out)
+terse_status pln_layout_large(const terse_layout *layout, double *count)
+{
+    terse_tensor tensor;
+    terse_status status = TERSE_OK;
+    *count = 0;
+    for (uint32_t t = 0; t < terse_layout_tensors(layout) && status == TERSE_OK; t++) {
+        status = terse_layout_tensor(layout, t, &tensor);
+        *count += status == TERSE_OK && tensor.count > SMALL;
+    }
+    return status;
+}
+
+/* The longest dimension shrinks, also by what was not left out because tensors are whole. */
+terse_status pln_layout_scaled(const terse_layout *layout, const struct pln_scale *scale,
+                               terse_layout **out)
 {
     const int may_drop = terse_layout_tensors(layout) <= MOST_ALIKE;
     terse_layout *scaled = NULL;
@@ -102,15 +114,19 @@ terse_status pln_layout_scaled(const terse_layout *layout, double factor, terse_
         status = terse_layout_tensor(layout, t, &tensor);
         if (status == TERSE_OK && may_drop && tensor.count > SMALL)
             status = count_alike(layout, &tensor, t, &all, &before);
-        const double kept = ceil(all * factor);
+        const double kept = ceil(all * scale->tensors);
         if (status != TERSE_OK || (tensor.count > SMALL && before >= kept))
             continue;
         for (uint32_t i = 0; i < tensor.ndim; i++) {
             dims[i] = tensor.dims[i];
             longest = dims[i] > dims[longest] ? i : longest;
         }
+        const double count = (double)tensor.count;
+        const double share = scale->elements * scale->tensors * all / kept;
+        const double rounded = scale->unit * ceil(count * share / scale->unit);
+        const double wanted = fmin(fmax(rounded, scale->least), count);
         if (tensor.count > SMALL)
-            dims[longest] = (uint64_t)ceil((double)dims[longest] * factor * all / kept);
+            dims[longest] = (uint64_t)ceil(wanted / count * (double)dims[longest]);
         status = terse_layout_add(scaled, tensor.name, tensor.ndim, dims);
     }
     if (status == TERSE_OK)

@@ -62,7 +62,8 @@ struct pln_trace {
 };
 
 enum {
-    PLN_MOST_RANKS = 64, /* that really run; beyond, traces of fewer are extrapolated */
+    PLN_MOST_RANKS = 64,   /* that really run; beyond, traces of fewer are extrapolated */
+    PLN_MOST_SAMPLED = 32, /* the same where a sample runs */
     PLN_MOST_WORKERS = 10000,
 };
 
@@ -75,6 +76,7 @@ struct pln_job {
     uint64_t bucket;  /* bytes of gradient that are posted together during backward; 0: the whole
                        * gradient at the end */
     uint32_t threads; /* of the codec, per rank */
+    uint32_t even;    /* slices of a sample are even for so many workers; 0: for `workers` */
     int cached;       /* 1: traces that others are made of may come from the cache */
 };
 

@@ -9,11 +9,6 @@ enum {
     STEPS = PLN_STEPS, /* the first one allocates and is not noted */
     SHIFT = PLN_SHIFT,
     TRAINING = PLN_TRAINING,
-    /* Beyond PLN_MOST_RANKS, traces of these are extrapolated, of so many parameters that an
-     * all-reduce has one segment with each of them. */
-    FEW = 16,
-    SOME = 32,
-    SEGMENT = 256 * 1024,
 };
 
 /* How long a backward pass takes of a gradient's time: a forward pass multiplies once, a backward
@@ -28,7 +23,8 @@ struct worker {
     float *weights;
     struct pln_rank noted[STEPS - 1];
     const char *spec;
-    double scale; /* parameters of the job over those of the layout */
+    const double *stands; /* by tensor: elements of the job's tensor, which it stands for */
+    double least;         /* of these, in a bucket */
     int overlaps;
     terse_status status;
     terse_fault fault;
@@ -42,7 +38,7 @@ void pln_trace_free(struct pln_trace *trace)
     free(trace);
 }
 
-static struct pln_trace *trace_of(uint32_t workers, uint32_t ranks)
+struct pln_trace *pln_trace_create(uint32_t workers, uint32_t ranks)
 {
     struct pln_trace *const trace = calloc(1, sizeof *trace);
     if (!trace)
@@ -57,27 +53,24 @@ static struct pln_trace *trace_of(uint32_t workers, uint32_t ranks)
 
 /* ---- one rank ---- */
 
-/* Buckets from the last tensor to the first, each of at least job->bucket bytes, posted as soon as
- * the backward pass has made them. */
+/* Buckets from the last tensor to the first, posted as soon as the backward pass has made them. */
 static terse_status step_in_buckets(struct worker *worker, terse_method *method)
 {
-    const double all = (double)terse_layout_count(worker->layout);
-    /* a bucket has its share of the model, not of the sample */
-    const double least = (double)worker->job->bucket / sizeof(float) / worker->scale;
     uint32_t end = terse_layout_tensors(worker->layout);
-    uint64_t count = 0;
-    terse_tensor tensor;
+    double all = 0;
+    double count = 0;
+    for (uint32_t t = 0; t < end; t++)
+        all += worker->stands[t];
     worker->member.opening = 1;
     terse_status status = terse_method_progress(method, &worker->fault); /* opens the step */
     worker->member.opening = 0;
     pln_member_compute(&worker->member, 1 - backward);
     worker->member.backward = 1;
     for (uint32_t t = end; t-- > 0 && status == TERSE_OK;) {
-        status = terse_layout_tensor(worker->layout, t, &tensor);
-        count += tensor.count;
-        if (status != TERSE_OK || (t > 0 && (double)count < least))
+        count += worker->stands[t];
+        if (t > 0 && count < worker->least)
             continue;
-        pln_member_compute(&worker->member, backward * (double)count / all);
+        pln_member_compute(&worker->member, backward * count / all);
         status = terse_method_post(method, worker->gradient, t, end - t, &worker->fault);
         end = t;
         count = 0;
@@ -184,9 +177,28 @@ static terse_status run_workers(struct worker *workers, uint32_t count, terse_fa
     return status;
 }
 
-/* One trace of a layout as it is. */
-static terse_status record(const struct pln_job *job, const char *spec, const terse_layout *layout,
-                           struct pln_trace **out, terse_fault *fault)
+/* Tensors of a sample have the names of the job's. Returns the elements that they stand for. */
+static double find_tensors(const terse_layout *sample, const terse_layout *layout, double *stands)
+{
+    terse_tensor mine;
+    terse_tensor tensor;
+    uint32_t at = 0;
+    double sum = 0;
+    for (uint32_t t = 0; t < terse_layout_tensors(sample); t++) {
+        if (terse_layout_tensor(sample, t, &mine) != TERSE_OK)
+            break;
+        while (terse_layout_tensor(layout, at, &tensor) == TERSE_OK &&
+               strcmp(mine.name, tensor.name) != 0)
+            at++;
+        stands[t] = (double)tensor.count;
+        sum += stands[t];
+    }
+    return sum;
+}
+
+terse_status pln_record_layout(const struct pln_job *job, const char *spec,
+                               const terse_layout *layout, struct pln_trace **out,
+                               terse_fault *fault)
 {
     const uint32_t count = job->workers;
     const size_t floats = (size_t)terse_layout_count(layout);
@@ -198,15 +210,19 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
     struct worker *const workers = calloc(count, sizeof *workers);
     float *const gradient = malloc((floats + (size_t)SHIFT * count + 1) * sizeof *gradient);
     float *const weights = calloc((floats + SHIFT) * count, sizeof *weights);
-    struct pln_trace *const trace = trace_of(count, count);
+    double *const stands = calloc(terse_layout_tensors(layout) + (size_t)1, sizeof *stands);
+    struct pln_trace *const trace = pln_trace_create(count, count);
     status = pln_world_create(&world, count);
-    if (!workers || !gradient || !weights || !trace)
+    if (!workers || !gradient || !weights || !stands || !trace)
         status = TERSE_NO_MEMORY;
     if (status != TERSE_OK)
         (void)com_fail(fault, status, "out of memory for %u workers of %zu parameters", count,
                        floats);
-    if (status == TERSE_OK)
+    double share = 1; /* a bucket has its share of the model, not of the sample */
+    if (status == TERSE_OK) {
         pln_gradient(gradient, floats + (size_t)SHIFT * count);
+        share = find_tensors(layout, job->layout, stands) / (double)terse_layout_count(job->layout);
+    }
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
         workers[i] = (struct worker){
             .member = {.world = &world, .rank = i},
@@ -215,7 +231,8 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
             .gradient = gradient + (size_t)SHIFT * i,
             .weights = weights + (floats + SHIFT) * i,
             .spec = spec,
-            .scale = (double)terse_layout_count(job->layout) / (double)floats,
+            .stands = stands,
+            .least = (double)job->bucket / sizeof(float) * share,
             .overlaps = job->bucket > 0 && chosen.has_buckets && chosen.passes <= 1};
     if (status == TERSE_OK)
         status = run_workers(workers, count, fault);
@@ -226,203 +243,12 @@ static terse_status record(const struct pln_job *job, const char *spec, const te
     free(workers);
     free(gradient);
     free(weights);
+    free(stands);
     pln_world_destroy(&world);
     if (status == TERSE_OK)
         *out = trace;
     else
         pln_trace_free(trace);
-    return status;
-}
-
-/* ---- layouts that are too large ---- */
-
-/* Does a message of this event grow with the model? Records, lengths and checks do not. */
-static int grows(const struct pln_trace *trace, const struct pln_event *event)
-{
-    const double most = 256.0 * (trace->workers - 1);
-    return event->kind == PLN_POST && (event->sent > most || event->received > most);
-}
-
-/* What grows, in sum over all ranks: CPU seconds, and bytes. */
-struct total {
-    double parameters;
-    double cpu;
-    double bytes;
-};
-
-static struct total total_of(const struct pln_trace *trace, const terse_layout *layout)
-{
-    struct total total = {.parameters = (double)terse_layout_count(layout)};
-    for (uint32_t i = 0; i < trace->ranks; i++)
-        for (size_t e = 0; e < trace->rank[i].count; e++) {
-            const struct pln_event *const event = &trace->rank[i].event[e];
-            total.cpu += event->kind == PLN_CPU ? event->amount : 0;
-            total.bytes += grows(trace, event) ? event->sent : 0;
-        }
-    return total;
-}
-
-/* The value at `all` parameters over that of the larger sample, on the line through both samples:
- * at least 1, at most in proportion. */
-static double growth(const struct total *large, const struct total *small, double at_large,
-                     double at_small, double all)
-{
-    const double step = large->parameters - small->parameters;
-    const double slope = step > 0 ? (at_large - at_small) / step : 0;
-    const double factor = at_large > 0 ? 1 + slope * (all - large->parameters) / at_large : 1;
-    return fmin(fmax(factor, 1), all / large->parameters);
-}
-
-static void multiply(struct pln_trace *trace, double cpu, double bytes)
-{
-    for (uint32_t i = 0; i < trace->ranks; i++)
-        for (size_t e = 0; e < trace->rank[i].count; e++) {
-            struct pln_event *const event = &trace->rank[i].event[e];
-            const double factor = grows(trace, event) ? bytes : 1;
-            event->amount *= event->kind == PLN_CPU ? cpu : 1;
-            event->sent *= factor;
-            event->received *= factor;
-        }
-}
-
-/* A sample of the layout stands for it, and one of a quarter of its size tells what does not grow
- * with it: constant work, and factors of matrices, which grow with a dimension alone. */
-static terse_status record_sample(const struct pln_job *job, const char *spec, double factor,
-                                  struct pln_trace **out, terse_fault *fault)
-{
-    const double all = (double)terse_layout_count(job->layout);
-    terse_layout *layout[2] = {NULL, NULL};
-    struct pln_trace *trace[2] = {NULL, NULL};
-    struct total total[2] = {{.parameters = 0}, {.parameters = 0}};
-    terse_status status = TERSE_OK;
-    for (int i = 0; i < 2 && status == TERSE_OK; i++) {
-        status = pln_layout_scaled(job->layout, i == 0 ? factor : factor / 4, &layout[i]);
-        if (status == TERSE_OK)
-            status = record(job, spec, layout[i], &trace[i], fault);
-        if (status == TERSE_OK)
-            total[i] = total_of(trace[i], layout[i]);
-    }
-    if (status == TERSE_OK) {
-        multiply(trace[0], growth(&total[0], &total[1], total[0].cpu, total[1].cpu, all),
-                 growth(&total[0], &total[1], total[0].bytes, total[1].bytes, all));
-        trace[0]->scale = all / total[0].parameters;
-        *out = trace[0];
-        trace[0] = NULL;
-    }
-    for (int i = 0; i < 2; i++) {
-        terse_layout_destroy(layout[i]);
-        pln_trace_free(trace[i]);
-    }
-    return status;
-}
-
-static terse_status record_real(const struct pln_job *job, const char *spec, uint64_t most,
-                                struct pln_trace **out, terse_fault *fault)
-{
-    const double factor =
-        (double)most / ((double)terse_layout_count(job->layout) * (double)job->workers);
-    return most == 0 || factor >= 1 ? record(job, spec, job->layout, out, fault)
-                                    : record_sample(job, spec, factor, out, fault);
-}
-
-/* ---- more workers than can run ---- */
-
-/* a + b K + c / K through the values at three K, at another K: every combine of ARCHITECTURE.md's
- * table is of this form. Never less than nothing. */
-static double extrapolate(const double at[3], const double value[3], double workers)
-{
-    double sum = 0;
-    for (int i = 0; i < 3; i++) { /* Lagrange, of K f(K) = a K + b K^2 + c */
-        double term = at[i] * value[i];
-        for (int j = 0; j < 3; j++)
-            if (j != i)
-                term *= (workers - at[j]) / (at[i] - at[j]);
-        sum += term;
-    }
-    return fmax(sum / workers, 0);
-}
-
-/* The mean of an event over all ranks but the first, or that of the first. */
-static struct pln_event event_of(const struct pln_trace *trace, int others, size_t e)
-{
-    struct pln_event mean = trace->rank[others].event[e];
-    if (!others)
-        return mean;
-    mean.amount = mean.sent = mean.received = 0;
-    for (uint32_t i = 1; i < trace->ranks; i++) {
-        const struct pln_event *const event = &trace->rank[i].event[e];
-        mean.amount += event->amount / (trace->ranks - 1);
-        mean.sent += event->sent / (trace->ranks - 1);
-        mean.received += event->received / (trace->ranks - 1);
-    }
-    return mean;
-}
-
-static int have_equal_events(struct pln_trace *const trace[3])
-{
-    for (int k = 0; k < 3; k++)
-        for (uint32_t i = 0; i < trace[k]->ranks; i++)
-            if (trace[k]->rank[i].count != trace[0]->rank[0].count)
-                return 0;
-    return 1;
-}
-
-static terse_status extend(struct pln_trace *const known[3], uint32_t workers,
-                           struct pln_trace **out, terse_fault *fault)
-{
-    const double at[3] = {known[0]->workers, known[1]->workers, known[2]->workers};
-    const size_t events = known[0]->rank[0].count;
-    if (!have_equal_events(known))
-        return com_fail(fault, TERSE_UNSUPPORTED,
-                        "%u workers: the messages of %u, %u and %u have no common order; at most "
-                        "%d workers can be simulated with this method",
-                        workers, FEW, SOME, PLN_MOST_RANKS, PLN_MOST_RANKS);
-    struct pln_trace *const trace = trace_of(workers, 2);
-    for (int i = 0; i < 2 && trace; i++) {
-        struct pln_rank *const rank = &trace->rank[i];
-        rank->event = calloc(events + 1, sizeof *rank->event);
-        rank->count = rank->cap = rank->event ? events : 0;
-        for (size_t e = 0; e < rank->count; e++) {
-            const struct pln_event from[3] = {event_of(known[0], i, e), event_of(known[1], i, e),
-                                              event_of(known[2], i, e)};
-            const double amount[3] = {from[0].amount, from[1].amount, from[2].amount};
-            const double sent[3] = {from[0].sent, from[1].sent, from[2].sent};
-            const double received[3] = {from[0].received, from[1].received, from[2].received};
-            rank->event[e] = from[2];
-            if (from[2].kind != PLN_COMPUTE)
-                rank->event[e].amount = extrapolate(at, amount, workers);
-            rank->event[e].sent = extrapolate(at, sent, workers);
-            rank->event[e].received = extrapolate(at, received, workers);
-        }
-    }
-    if (!trace || !trace->rank[0].event || !trace->rank[1].event) {
-        pln_trace_free(trace);
-        return com_fail(fault, TERSE_NO_MEMORY, "out of memory");
-    }
-    trace->operations = known[2]->operations;
-    trace->scale = known[2]->scale;
-    *out = trace;
-    return TERSE_OK;
-}
-
-static terse_status record_many(const struct pln_job *job, const char *spec, struct pln_trace **out,
-                                terse_fault *fault)
-{
-    static const uint32_t ranks[3] = {FEW, SOME, PLN_MOST_RANKS};
-    struct pln_trace *known[3] = {NULL, NULL, NULL};
-    terse_status status = TERSE_OK;
-    for (int i = 0; i < 3 && status == TERSE_OK; i++) {
-        struct pln_job fewer = *job;
-        fewer.workers = ranks[i];
-        fewer.spec = spec;
-        fewer.most = (uint64_t)SEGMENT * ranks[i];
-        status = job->cached ? pln_record_cached(&fewer, &known[i], fault)
-                             : pln_record(&fewer, &known[i], fault);
-    }
-    if (status == TERSE_OK)
-        status = extend(known, job->workers, out, fault);
-    for (int i = 0; i < 3; i++)
-        pln_trace_free(known[i]);
     return status;
 }
 
@@ -438,8 +264,9 @@ terse_status pln_record(const struct pln_job *job, struct pln_trace **out, terse
     if (job->workers == 0 || job->workers > PLN_MOST_WORKERS)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers: 1 to %d can be planned",
                         job->workers, PLN_MOST_WORKERS);
-    status = job->workers <= PLN_MOST_RANKS ? record_real(job, spec, job->most, out, fault)
-                                            : record_many(job, spec, out, fault);
+    status = pln_is_extended(job) ? pln_record_many(job, spec, out, fault)
+             : pln_is_sampled(job) ? pln_record_sample(job, spec, out, fault)
+                                   : pln_record_layout(job, spec, job->layout, out, fault);
     if (status == TERSE_OK)
         (*out)->every = chosen.local_steps > 0 ? chosen.local_steps : 1;
     return status;

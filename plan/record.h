@@ -49,8 +49,47 @@ enum { PLN_STEPS = 4, PLN_TRAINING = 1000, PLN_SHIFT = 16 };
 /* The gradient of all ranks and steps: rank r's begins at PLN_SHIFT * r. */
 void pln_gradient(float *out, size_t count);
 
-/* A layout of about `factor` times as many parameters. */
-TERSE_CHECK terse_status pln_layout_scaled(const terse_layout *layout, double factor,
-                                           terse_layout **out);
+/* One trace of a layout as it is, which may be a sample of the job's. */
+TERSE_CHECK terse_status pln_record_layout(const struct pln_job *job, const char *spec,
+                                           const terse_layout *layout, struct pln_trace **out,
+                                           terse_fault *fault);
+struct pln_trace *pln_trace_create(uint32_t workers, uint32_t ranks);
+
+/* ---- sample.c: layouts that are too large to run ---- */
+
+int pln_is_sampled(const struct pln_job *job);
+/* Is a sample in which owners have equal slices small enough to run? */
+int pln_sample_fits(const struct pln_job *job);
+TERSE_CHECK terse_status pln_record_sample(const struct pln_job *job, const char *spec,
+                                           struct pln_trace **out, terse_fault *fault);
+
+/* ---- extend.c: more workers than are run ---- */
+
+int pln_is_extended(const struct pln_job *job);
+TERSE_CHECK terse_status pln_record_many(const struct pln_job *job, const char *spec,
+                                         struct pln_trace **out, terse_fault *fault);
+
+/* The mean of an event over all ranks, or over all but the first where that is a server: one that
+ * sends and receives more than twice as much as the others. */
+int pln_has_server(const struct pln_trace *trace);
+struct pln_event pln_mean_event(const struct pln_trace *trace, uint32_t from, size_t e);
+/* Do all ranks have the same number of events? */
+int pln_has_equal_events(const struct pln_trace *trace);
+
+/* ---- layout.c ---- */
+
+/* How a layout is made smaller: so many of the tensors of one shape stay, and each of them keeps so
+ * many of its elements, in multiples of `unit` and at least `least`. Small tensors stay whole. */
+struct pln_scale {
+    double tensors;  /* share */
+    double elements; /* share */
+    double unit;
+    double least;
+};
+
+/* The tensors that are not small. */
+TERSE_CHECK terse_status pln_layout_large(const terse_layout *layout, double *count);
+TERSE_CHECK terse_status pln_layout_scaled(const terse_layout *layout,
+                                           const struct pln_scale *scale, terse_layout **out);
 
 #endif

@@ -41,6 +41,7 @@ static terse_status create(struct tsi_bucket *bucket)
     all->scratch =
         malloc((terse_group_allreduce_scratch(bucket->in->group, cap / sizeof(float)) + 1) *
                sizeof(float));
+    tsi_allreduce_reserve(bucket->in->group, cap / sizeof(float));
     return all->payload && all->scratch &&
                    tsi_aggregate_create(&bucket->aggregate, 2 * (size_t)bucket->tensor_count + 1)
                ? TERSE_OK

@@ -56,6 +56,10 @@ terse_status tsi_messages_create(const struct tsi_bucket *bucket, struct tsi_mes
         messages->len[r] = r == rank ? 0 : cap[to_all ? rank : r];
         messages->len[workers + r] = r == rank ? 0 : cap[to_all ? r : rank];
     }
+    bytes = 0;
+    for (uint32_t r = 0; r < workers; r++)
+        bytes += r == rank ? 0 : cap[to_all ? r : rank];
+    tsi_group_reserve(bucket->in->group, bytes);
     tsi_part_header(messages->codec, bucket->first, messages->header);
     return TERSE_OK;
 }

@@ -44,6 +44,26 @@ size_t terse_group_allreduce_scratch(const terse_group *group, size_t count)
     return share_of(count, group->workers) * (group->workers - 1) + checks * CHECK_FLOATS;
 }
 
+/* How `count` floats are cut. */
+static terse_allreduce cut(const terse_group *group, size_t count)
+{
+    terse_allreduce all = {.count = count, .slice = share_of(count, group->workers)};
+    all.segment = share_of(all.slice, TERSE_ALLREDUCE_SEGMENTS);
+    if (all.segment < SEGMENT)
+        all.segment = SEGMENT;
+    all.segments = (uint32_t)((all.slice + all.segment - 1) / all.segment);
+    return all;
+}
+
+void tsi_allreduce_reserve(terse_group *group, size_t count)
+{
+    const terse_allreduce all = cut(group, count);
+    const size_t floats = all.slice < all.segment ? all.slice : all.segment;
+    const size_t checks = (size_t)all.segments * CHECK_LEN;
+    const size_t len = floats * sizeof(float) > checks ? floats * sizeof(float) : checks;
+    tsi_group_reserve(group, len * (group->workers - 1));
+}
+
 /* ---- where things lie ---- */
 
 /* A segment of rank r's slice: where it begins, and how many floats it has; 0 behind the end. */
@@ -199,11 +219,10 @@ terse_status tsi_allreduce_post(terse_group *group, float *floats, size_t count,
         (count && group->workers > 1 && !scratch))
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0,
                         "all-reduce: no floats, no scratch or too many");
-    all.slice = share_of(count, group->workers);
-    all.segment = share_of(all.slice, TERSE_ALLREDUCE_SEGMENTS);
-    if (all.segment < SEGMENT)
-        all.segment = SEGMENT;
-    all.segments = (uint32_t)((all.slice + all.segment - 1) / all.segment);
+    const terse_allreduce shape = cut(group, count);
+    all.slice = shape.slice;
+    all.segment = shape.segment;
+    all.segments = shape.segments;
     if (all.segments + 1 > group->free_count)
         return tsi_fail(fault, TERSE_BAD_ARGUMENT, 0, "all-reduce: needs %u requests, %u are free",
                         (unsigned)all.segments + 1, (unsigned)group->free_count);

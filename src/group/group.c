@@ -40,6 +40,11 @@ terse_status terse_group_callbacks(const terse_group_ops *ops, void *context, ui
     return TERSE_OK;
 }
 
+void tsi_group_reserve(terse_group *group, size_t len)
+{
+    group->longest = len > group->longest ? len : group->longest;
+}
+
 void terse_group_destroy(terse_group *group)
 {
     if (!group)

@@ -24,6 +24,7 @@ struct terse_group {
     int in_process; /* bytes never leave this process, or there is one worker: nothing is checked */
     terse_fault cause; /* why it is dead */
     int dead;
+    size_t longest; /* bytes that an all-to-all may bring from all ranks, see tsi_group_reserve */
 
     struct request_slot slots[TERSE_MAX_REQUESTS];
     uint32_t free_slots[TERSE_MAX_REQUESTS]; /* a stack: the slot used last is used next */
@@ -45,6 +46,12 @@ TERSE_CHECK terse_status tsi_allreduce_post(terse_group *group, float *floats, s
 /* TERSE_OK, or why nothing can be done with this group, or with this request (may be NULL). */
 TERSE_CHECK terse_status tsi_group_usable(const terse_group *group, const terse_request *request,
                                           terse_fault *fault);
+
+/* Whoever will post all-to-alls says, when it is created, how long they may be: at most `len` bytes
+ * from all ranks. An engine that needs room of its own has so much from the start. */
+void tsi_group_reserve(terse_group *group, size_t len);
+/* The same for an all-reduce of so many floats. */
+void tsi_allreduce_reserve(terse_group *group, size_t count);
 
 /* Would a wait for this request return at once? It is still to be waited for. */
 TERSE_CHECK terse_status tsi_group_arrived(terse_group *group, terse_request request, int *arrived,

@@ -33,6 +33,7 @@ struct operation {
 struct nodes {
     terse_group *inner;
     terse_group *outer;                 /* NULL: this rank is not the leader */
+    terse_group *itself;
     uint32_t workers;                   /* nodes */
     uint32_t queue[TERSE_MAX_REQUESTS]; /* slots in the order of posting, a ring */
     uint64_t posted;
@@ -43,9 +44,12 @@ struct nodes {
 
 /* ---- one all-to-all ---- */
 
-/* Room for its arrays and for `len` bytes to pass on; 0 without memory. */
+/* Room for its arrays and for `len` bytes to pass on, or as many as there may ever be: once for a
+ * slot, whatever lengths follow. 0 without memory. */
 static int reserve(const struct nodes *nodes, struct operation *operation, size_t len)
 {
+    const size_t longest = sizeof(struct head) + nodes->itself->longest;
+    len = len > longest ? len : longest;
     if (!operation->recv_at)
         operation->recv_at = calloc(nodes->workers, sizeof *operation->recv_at);
     if (!operation->recv_len)
@@ -284,10 +288,11 @@ terse_status terse_group_nodes(terse_group *inner, terse_group *outer, terse_gro
     nodes->inner = inner;
     nodes->outer = outer;
     nodes->workers = place[1];
-    status = terse_group_callbacks(&ops, nodes, place[0], place[1], out);
+    status = terse_group_callbacks(&ops, nodes, place[0], place[1], &nodes->itself);
     if (status != TERSE_OK) {
         free(nodes);
         return tsi_fail(fault, status, 0, "node %u of %u: no group", place[0], place[1]);
     }
+    *out = nodes->itself;
     return TERSE_OK;
 }

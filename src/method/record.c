@@ -8,6 +8,7 @@
 
 #include "base/fault.h"
 #include "base/hash.h"
+#include "group/group.h"
 #include "method/method.h"
 
 terse_status tsi_agreement_create(struct tsi_agreement *agreement, terse_group *group)
@@ -19,6 +20,7 @@ terse_status tsi_agreement_create(struct tsi_agreement *agreement, terse_group *
     agreement->theirs = calloc(workers * TSI_MAX_RECORD, sizeof *agreement->theirs);
     agreement->at = calloc(workers, sizeof *agreement->at);
     agreement->len = calloc(workers, sizeof *agreement->len);
+    tsi_group_reserve(group, workers * TSI_MAX_RECORD * sizeof *agreement->theirs);
     return agreement->theirs && agreement->at && agreement->len ? TERSE_OK : TERSE_NO_MEMORY;
 }
 

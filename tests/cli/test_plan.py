@@ -159,6 +159,66 @@ class Plan(Case):
         self.assertIn("200*", text)
         self.assertIn("extrapolated", text)
 
+    def bends(self, *words):
+        bends = {}
+        for bend in self.json("plan", "--parameters", "4M", "--latency", "1us", "--json", *words)["bends"]:
+            bends.setdefault(bend["method"], []).append(bend)
+        return bends
+
+    def test_a_sweep_says_where_curves_bend(self):
+        """On a link on which all is wire: payloads for each worker of an all-gather; (K - 1)/K of an
+        all-reduce, which stays where it is; headers where slices of owners have become short."""
+        methods = ("--method", "topk:keep=0.01", "--method", "signum")
+        bends = self.bends("--workers", "2..4096", "--link", "10mbit", *methods)
+        for method, lines in bends.items():
+            workers = [line["nodes"] for line in lines]
+            self.assertEqual(workers, sorted(set(workers)), method)
+            self.assertEqual(workers[0], 2, method)
+        topk = bends["topk:keep=0.01"]
+        self.assertEqual({line["part"] for line in topk}, {"wire"})
+        self.assertEqual(topk[-1]["shape"], "proportional")
+        self.assertLessEqual(topk[-1]["nodes"], 8)
+        self.assertRegex(topk[-1]["why"], r"^wire: a payload more, \d+ kB, for each worker more$")
+        dense = bends["dense"]
+        self.assertEqual([line["shape"] for line in dense][:2], ["rises", "flat"])
+        self.assertIn("(K - 1)/K", dense[0]["why"])
+        self.assertRegex(dense[1]["why"], r"^wire is (9\d|100) % of the step$")
+        signum = bends["signum"]
+        self.assertIn(signum[-1]["shape"], ("rises", "proportional"))
+        self.assertGreaterEqual(signum[-1]["nodes"], 64)
+        self.assertRegex(signum[-1]["why"], r"^wire: [\d.]+ (B|kB) more for each worker more, headers")
+
+    def test_what_grows_is_the_reason_not_what_is_longest(self):
+        """The gradient is most of these steps, and what makes them longer are payloads."""
+        lines = self.bends("--workers", "2..16", "--link", "10mbit", "--step", "2s", "--overlap", "off",
+                           "--method", "topk:keep=0.01")["topk:keep=0.01"]
+        self.assertEqual([line["part"] for line in lines if line["shape"] != "flat"][:1], ["wire"])
+        self.assertLess(lines[-1]["nodes"], 16)
+
+    def test_a_gradient_hides_what_does_not_bend(self):
+        bends = self.bends("--workers", "2..64", "--link", "100gbit", "--step", "10s", "--method", "signum")
+        for lines in bends.values():
+            self.assertEqual([(line["nodes"], line["shape"], line["part"]) for line in lines],
+                             [(2, "flat", "gradient")])
+            self.assertRegex(lines[0]["why"], r"^gradient is (9\d|100) % of the step")
+
+    def test_a_far_link_bends_nothing(self):
+        """Latency is the same for every number of workers."""
+        bends = self.bends("--workers", "2..64", "--link", "10tbit", "--latency", "10s", "--method", "signum")
+        for lines in bends.values():
+            self.assertEqual([(line["shape"], line["part"]) for line in lines], [("flat", "latency")])
+
+    def test_text_and_page_of_a_sweep(self):
+        page = self.path("sweep.html")
+        text = self.text("plan", "--parameters", "20k", "--workers", "2..16", "--link", "1mbit", "-o", page,
+                         "--method", "topk")
+        self.assertRegex(text, r"bends +from K +step +because")
+        self.assertRegex(text, r"\ntopk +2 +proportional +wire: a payload more, 3\.3 kB, for each worker more")
+        html = self.read("sweep.html").decode()
+        for words in ("<svg", "step time against the number of workers", "<th>because</th>",
+                      "for each worker more"):
+            self.assertIn(words, html)
+
     def test_text_chart_and_page(self):
         page = self.path("plan.html")
         text = self.text(*SMALL, "1gbit", "-o", page)

@@ -4,10 +4,12 @@
 #include <stdio.h>
 
 #include "method/subjects.h"
+#include "support/allocations.h"
 
 #define NODES 2u
 #define MOST 3u /* ranks of a node */
 #define STEPS 5u
+#define LATE 7u /* steps: what warms up has sent whatever it sends */
 
 struct rank {
     const char *spec;
@@ -16,6 +18,9 @@ struct rank {
     uint32_t size;   /* of the node whose mean is taken */
     int posts;       /* buckets, with calls of progress */
     uint64_t leaves; /* before this step */
+    pthread_barrier_t *together; /* of all ranks, when settled and after all; or NULL */
+    uint64_t settled;            /* steps */
+    long allocations;            /* of the process at these two, the difference */
     terse_group *inner;
     terse_group *outer;
     terse_group *group;
@@ -95,6 +100,16 @@ static void leave(struct rank *rank)
     rank->group = rank->outer = NULL;
 }
 
+/* Everybody is between two steps while one rank counts. */
+static void count_allocations(struct rank *rank)
+{
+    if (!rank->together)
+        return;
+    (void)pthread_barrier_wait(rank->together);
+    rank->allocations = test_allocations() - rank->allocations;
+    (void)pthread_barrier_wait(rank->together);
+}
+
 static void *train(void *opaque)
 {
     struct rank *const rank = opaque;
@@ -111,11 +126,15 @@ static void *train(void *opaque)
     if (status == TERSE_OK)
         status = terse_method_create(rank->spec, rank->group ? rank->group : rank->outer, layout,
                                      rank->weights, &options, &rank->method, &rank->fault);
-    for (uint64_t s = 0; s < STEPS && s != rank->leaves && status == TERSE_OK; s++) {
+    const uint64_t steps = rank->together ? 2 * LATE : STEPS;
+    for (uint64_t s = 0; s < steps && s != rank->leaves && status == TERSE_OK; s++) {
         status = take_gradient(rank, s, count);
         if (status == TERSE_OK)
             status = take_step(rank, terse_layout_tensors(layout));
+        if (s + 1 == rank->settled)
+            count_allocations(rank);
     }
+    count_allocations(rank);
     rank->status = status;
     rank->hash = mix(1, rank->weights, count * sizeof(float));
     for (uint32_t i = 0; status == TERSE_OK && terse_method_state(rank->method, i, &state) == 0;
@@ -204,6 +223,36 @@ static void nodes_are_workers_with_mean_gradients(void **unused)
         }
 }
 
+/* What travels in a node is as long as messages may be, and so is reserved when they are known. */
+static void later_steps_allocate_nothing(void **unused)
+{
+    const char *spec;
+    (void)unused;
+    for (uint32_t s = 0; (spec = subject(s)) != NULL; s++)
+        for (int posts = 0; posts < 2; posts++) {
+            terse_method_description about = {.size = sizeof about};
+            struct rank nodes[NODES][MOST];
+            pthread_barrier_t together;
+            assert_int_equal(terse_method_describe(spec, &about, NULL), TERSE_OK);
+            if (posts && !about.has_buckets)
+                continue;
+            const int late = strstr(spec, "warmup=") || strstr(spec, "every=");
+            assert_int_equal(pthread_barrier_init(&together, NULL, NODES * 2), 0);
+            cast(nodes, spec, 2, posts);
+            for (uint32_t n = 0; n < NODES; n++)
+                for (uint32_t r = 0; r < 2; r++) {
+                    nodes[n][r].together = &together;
+                    nodes[n][r].settled = late ? LATE : 2;
+                    nodes[n][r].leaves = UINT64_MAX;
+                }
+            run(nodes, 2);
+            if (nodes[0][0].allocations != 0)
+                fail_msg("%s, posts %d: %ld allocations in later steps", spec, posts,
+                         nodes[0][0].allocations);
+            (void)pthread_barrier_destroy(&together);
+        }
+}
+
 /* A leader, or another rank, leaves before step 2: no rank commits it, and all of them end. */
 static void who_leaves_is_missed(void **unused)
 {
@@ -246,6 +295,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_are_workers_with_mean_gradients),
+        cmocka_unit_test(later_steps_allocate_nothing),
         cmocka_unit_test(who_leaves_is_missed),
         cmocka_unit_test(bad_arguments),
     };
