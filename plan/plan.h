@@ -154,7 +154,7 @@ TERSE_CHECK terse_status pln_layout_parse(const char *shapes, terse_layout **out
 /* What docs/results.md measured for a method, in points against dense. NULL: nothing. */
 struct pln_accuracy {
     const char *method;
-    const char *spec; /* that was trained; qadam also without ramp */
+    const char *spec; /* that was trained */
     double fashion;   /* Fashion-MNIST, the CNN; NAN: not measured */
     double cifar;     /* CIFAR-10, ResNet-20 */
     const char *words;

@@ -246,8 +246,8 @@ TERSE_API TERSE_CHECK terse_status terse_method_step_all(terse_method *const *me
 TERSE_API TERSE_CHECK terse_status terse_method_post(terse_method *method, const float *gradient,
                                                      uint32_t first, uint32_t count,
                                                      terse_fault *fault);
-/* The same with one buffer per tensor: gradient[i] is the gradient of tensor first + i. Buffers stay
- * as they are until finish returns; the array itself is not needed after the call. */
+/* The same with one buffer per tensor: gradient[i] is the gradient of tensor first + i. Buffers
+ * stay as they are until finish returns; the array itself is not needed after the call. */
 TERSE_API TERSE_CHECK terse_status terse_method_post_tensors(terse_method *method,
                                                              const float *const *gradient,
                                                              uint32_t first, uint32_t count,

@@ -253,13 +253,15 @@ def no_machine_paths(files):
 
 
 def version_is_written_once(files):
-    """In the first line of the build; whatever else tells it gets it from there."""
+    """In the first line of the build; whatever else tells it gets it from there. The records of
+    trainings say with which version they were made."""
     found = VERSION.search(read("CMakeLists.txt")) if "CMakeLists.txt" in files else None
     if not found:
         yield "CMakeLists.txt: no project(NAME VERSION ...)"
         return
     typed = re.compile(r"%s|(?<![\d.])%s(?![\d.])" % (TYPED_VERSION, re.escape(found.group(1))), re.M)
-    yield from matches([path for path in files if path != "CMakeLists.txt"], typed)
+    yield from matches([path for path in files if path != "CMakeLists.txt" and
+                        not path.startswith("docs/evidence/")], typed)
     if len(typed.findall(read("CMakeLists.txt"))) > 1:
         yield "CMakeLists.txt: the version is there twice"
 
