@@ -42,8 +42,8 @@ static struct point point_of(const struct plan *plan, const struct plan_row *row
     point.part[GRADIENT] = cost->compute_seconds;
     point.part[WIRE] = fmax(cost->seconds - pln_simulate(row->trace, &endless).seconds, 0);
     point.part[LATENCY] = fmax(cost->seconds - pln_simulate(row->trace, &near).seconds, 0);
-    point.part[CODEC] = fmax(
-        cost->seconds - point.part[GRADIENT] - point.part[WIRE] - point.part[LATENCY], 0);
+    point.part[CODEC] =
+        fmax(cost->seconds - point.part[GRADIENT] - point.part[WIRE] - point.part[LATENCY], 0);
     return point;
 }
 
@@ -71,8 +71,7 @@ enum bytes { AS_SHARE, PAYLOADS, HEADERS };
 static enum bytes bytes_of(const struct point *first, const struct point *from,
                            const struct point *to)
 {
-    const double share =
-        (to->workers - 1) / to->workers / ((from->workers - 1) / from->workers);
+    const double share = (to->workers - 1) / to->workers / ((from->workers - 1) / from->workers);
     const double each = (to->bytes - from->bytes) / (to->workers - from->workers);
     if (to->bytes < 1.02 * share * from->bytes)
         return AS_SHARE;
@@ -102,8 +101,8 @@ static void why_flat(const struct point *to, enum part part, char *out, size_t c
     const int used = snprintf(out, cap, "%s is %.0f %% of the step", part_names[part],
                               100 * to->part[part] / to->step);
     if (used > 0 && part == GRADIENT && to->hidden >= 0.05)
-        (void)snprintf(out + used, cap - (size_t)used,
-                       ", and hides %.0f %% of codec and wire", 100 * to->hidden);
+        (void)snprintf(out + used, cap - (size_t)used, ", and hides %.0f %% of codec and wire",
+                       100 * to->hidden);
 }
 
 static void why(const struct point *first, const struct point *from, const struct point *to,
@@ -135,8 +134,8 @@ size_t plan_bends(const struct plan *plans, size_t count, const char *spec, stru
         const struct point *const to = &point[k + 1];
         const enum shape shape = shape_of(from, to);
         const enum part part = part_of(from, to, shape);
-        const enum bytes bytes = shape != FLAT && part == WIRE ? bytes_of(&point[0], from, to)
-                                                               : AS_SHARE;
+        const enum bytes bytes =
+            shape != FLAT && part == WIRE ? bytes_of(&point[0], from, to) : AS_SHARE;
         struct plan_bend *const last = bends > 0 ? &out[bends - 1] : NULL;
         struct plan_bend *const bend = &out[bends];
         const int same = last && last->shape == shape_names[shape] &&

@@ -206,8 +206,7 @@ static void page_rows(struct com_text *out, const struct plan *plan)
 int plan_page_write(const char *path, struct com_text *page)
 {
     struct com_output output;
-    int code =
-        page->failed ? msg_error(CLI_MACHINE, "out of memory") : output_open(&output, path);
+    int code = page->failed ? msg_error(CLI_MACHINE, "out of memory") : output_open(&output, path);
     if (code == CLI_OK) {
         code = output_write(&output, page->bytes, page->len);
         if (code == CLI_OK)

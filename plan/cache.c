@@ -36,8 +36,8 @@ static void key_of(const struct pln_job *job, char *out, size_t cap)
         kernels = "";
     if (terse_method_describe(job->spec, &chosen, NULL) != TERSE_OK)
         chosen.spec[0] = '\0';
-    (void)snprintf(out, cap, "%d %s %s %s; %u %u %u %llx %llu %llu; %s", FORMAT,
-                   terse_version(), cpu, kernels, job->workers, job->even, job->threads,
+    (void)snprintf(out, cap, "%d %s %s %s; %u %u %u %llx %llu %llu; %s", FORMAT, terse_version(),
+                   cpu, kernels, job->workers, job->even, job->threads,
                    (unsigned long long)terse_layout_hash(job->layout),
                    (unsigned long long)job->most, (unsigned long long)job->bucket, chosen.spec);
 }

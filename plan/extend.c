@@ -58,12 +58,11 @@ static terse_status mean_rank(const struct pln_trace *trace, int others, struct 
 {
     const int server = pln_has_server(trace);
     const size_t events = trace->rank[0].count;
-    *out = (struct pln_rank){.event = calloc(events + 1, sizeof *out->event),
-                             .count = events,
-                             .cap = events};
+    *out = (struct pln_rank){
+        .event = calloc(events + 1, sizeof *out->event), .count = events, .cap = events};
     for (size_t e = 0; out->event && e < events; e++)
-        out->event[e] = server && !others ? trace->rank[0].event[e]
-                                          : pln_mean_event(trace, server ? 1 : 0, e);
+        out->event[e] =
+            server && !others ? trace->rank[0].event[e] : pln_mean_event(trace, server ? 1 : 0, e);
     return out->event ? TERSE_OK : TERSE_NO_MEMORY;
 }
 

@@ -224,16 +224,16 @@ terse_status pln_record_layout(const struct pln_job *job, const char *spec,
         share = find_tensors(layout, job->layout, stands) / (double)terse_layout_count(job->layout);
     }
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
-        workers[i] = (struct worker){
-            .member = {.world = &world, .rank = i},
-            .job = job,
-            .layout = layout,
-            .gradient = gradient + (size_t)SHIFT * i,
-            .weights = weights + (floats + SHIFT) * i,
-            .spec = spec,
-            .stands = stands,
-            .least = (double)job->bucket / sizeof(float) * share,
-            .overlaps = job->bucket > 0 && chosen.has_buckets && chosen.passes <= 1};
+        workers[i] = (struct worker){.member = {.world = &world, .rank = i},
+                                     .job = job,
+                                     .layout = layout,
+                                     .gradient = gradient + (size_t)SHIFT * i,
+                                     .weights = weights + (floats + SHIFT) * i,
+                                     .spec = spec,
+                                     .stands = stands,
+                                     .least = (double)job->bucket / sizeof(float) * share,
+                                     .overlaps = job->bucket > 0 && chosen.has_buckets &&
+                                                 chosen.passes <= 1};
     if (status == TERSE_OK)
         status = run_workers(workers, count, fault);
     for (uint32_t i = 0; workers && trace && i < count; i++)
@@ -264,7 +264,7 @@ terse_status pln_record(const struct pln_job *job, struct pln_trace **out, terse
     if (job->workers == 0 || job->workers > PLN_MOST_WORKERS)
         return com_fail(fault, TERSE_BAD_ARGUMENT, "%u workers: 1 to %d can be planned",
                         job->workers, PLN_MOST_WORKERS);
-    status = pln_is_extended(job) ? pln_record_many(job, spec, out, fault)
+    status = pln_is_extended(job)  ? pln_record_many(job, spec, out, fault)
              : pln_is_sampled(job) ? pln_record_sample(job, spec, out, fault)
                                    : pln_record_layout(job, spec, job->layout, out, fault);
     if (status == TERSE_OK)

@@ -32,7 +32,7 @@ struct operation {
 
 struct nodes {
     terse_group *inner;
-    terse_group *outer;                 /* NULL: this rank is not the leader */
+    terse_group *outer; /* NULL: this rank is not the leader */
     terse_group *itself;
     uint32_t workers;                   /* nodes */
     uint32_t queue[TERSE_MAX_REQUESTS]; /* slots in the order of posting, a ring */

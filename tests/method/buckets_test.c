@@ -135,8 +135,7 @@ static terse_status step(enum order order, terse_method *method, const float *gr
     case WHOLE:
     case ORDERS: return terse_method_step(method, gradient, report, fault);
     case SCATTERED:
-    case SCATTERED_TRIPLES:
-        return step_scattered(order, method, gradient, tensors, report, fault);
+    case SCATTERED_TRIPLES: return step_scattered(order, method, gradient, tensors, report, fault);
     case WITH_PROGRESS: return step_with_progress(method, gradient, tensors, report, fault);
     case FORWARD:
         for (uint32_t t = 0; t < tensors && status == TERSE_OK; t++)
@@ -286,9 +285,8 @@ static void buckets_are_refused_where_the_whole_is_needed(void **unused)
                          TERSE_BAD_ARGUMENT);
         assert_int_equal(terse_method_progress(crew.method[0], &fault), TERSE_BAD_ARGUMENT);
         assert_non_null(strstr(fault.text, "all of the gradient"));
-        assert_int_equal(terse_method_post_tensors(crew.method[0],
-                                                   (const float *const *)crew.gradient, 0, 1,
-                                                   &fault),
+        assert_int_equal(terse_method_post_tensors(
+                             crew.method[0], (const float *const *)crew.gradient, 0, 1, &fault),
                          TERSE_BAD_ARGUMENT);
         assert_non_null(strstr(fault.text, "all of the gradient"));
         crew_step(&crew); /* and it still works */
@@ -304,15 +302,14 @@ static void a_tensor_without_a_gradient_is_refused(void **unused)
         struct crew crew =
             crew_new(&(struct crew_plan){.spec = specs[s], .workers = 1, .count = 5});
         terse_fault fault = {0};
-        assert_int_equal(terse_method_post_tensors(crew.method[0], (const float *[]){NULL}, 0, 1,
-                                                   &fault),
-                         TERSE_BAD_ARGUMENT);
+        assert_int_equal(
+            terse_method_post_tensors(crew.method[0], (const float *[]){NULL}, 0, 1, &fault),
+            TERSE_BAD_ARGUMENT);
         assert_non_null(strstr(fault.text, "the gradient of tensor 0 is NULL"));
         assert_int_equal(terse_method_post_tensors(crew.method[0], NULL, 0, 1, &fault),
                          TERSE_BAD_ARGUMENT);
-        assert_int_equal(terse_method_post_tensors(crew.method[0],
-                                                   (const float *const *)crew.gradient, 0, 2,
-                                                   &fault),
+        assert_int_equal(terse_method_post_tensors(
+                             crew.method[0], (const float *const *)crew.gradient, 0, 2, &fault),
                          TERSE_BAD_ARGUMENT);
         crew_step(&crew); /* and it still works */
         crew_free(&crew);

@@ -14,10 +14,10 @@
 struct rank {
     const char *spec;
     uint32_t node;
-    uint32_t number; /* within it */
-    uint32_t size;   /* of the node whose mean is taken */
-    int posts;       /* buckets, with calls of progress */
-    uint64_t leaves; /* before this step */
+    uint32_t number;             /* within it */
+    uint32_t size;               /* of the node whose mean is taken */
+    int posts;                   /* buckets, with calls of progress */
+    uint64_t leaves;             /* before this step */
     pthread_barrier_t *together; /* of all ranks, when settled and after all; or NULL */
     uint64_t settled;            /* steps */
     long allocations;            /* of the process at these two, the difference */

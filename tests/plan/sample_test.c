@@ -23,8 +23,7 @@
 static void compare_with_all(const char *spec, uint32_t workers, const terse_layout *layout,
                              uint64_t most, uint64_t bucket, uint32_t ranks)
 {
-    const struct pln_place place = {
-        .bits_per_second = 1e8, .latency = 1e-5, .compute = 0.3};
+    const struct pln_place place = {.bits_per_second = 1e8, .latency = 1e-5, .compute = 0.3};
     struct pln_job job = {
         .spec = spec, .workers = workers, .layout = layout, .bucket = bucket, .threads = 1};
     struct pln_cost cost[2];
@@ -54,7 +53,10 @@ static void compare_with_all(const char *spec, uint32_t workers, const terse_lay
 /* Owners have equal slices of a sample, as they have of the whole, and buckets are as many. */
 static void samples_have_the_slices_of_all(void **state)
 {
-    static const char *const specs[] = {"dense", "signum", "qadam", "qsgd",
+    static const char *const specs[] = {"dense",
+                                        "signum",
+                                        "qadam",
+                                        "qsgd",
                                         "codec=f32,feedback=none,combine=median",
                                         "codec=f16,feedback=none,combine=parameter-server"};
     terse_layout *layout = NULL;
