@@ -18,7 +18,8 @@ enum {
 
 int pln_is_sampled(const struct pln_job *job)
 {
-    return job->most > 0 && (double)terse_layout_count(job->layout) * job->workers > job->most;
+    return job->most > 0 &&
+           (double)terse_layout_count(job->layout) * job->workers > (double)job->most;
 }
 
 /* ---- what there is in a trace ---- */
