@@ -63,6 +63,17 @@ def take(model, optimizer, rank, step):
     optimizer.step()
 
 
+def same_with_and_without(kind, train):
+    """Weights after train(model, optimizer), which a whole step and overlap must make alike."""
+    results = []
+    for overlap in (False, True):
+        model, optimizer = start(kind, overlap=overlap)
+        train(model, optimizer)
+        results.append(optimizer.weights.clone())
+        optimizer.close()
+    assert torch.equal(*results), kind
+
+
 def case_the_bits_are_those_of_a_whole_step(rank, workers):
     needs_hooks()
     for kind in MADE:
@@ -114,18 +125,15 @@ def case_one_run_of_tensors_is_a_bucket(rank, workers):
 
 def case_gradients_accumulate_in_no_sync(rank, workers):
     needs_hooks()
-    results = []
-    for overlap in (False, True):
-        model, optimizer = start("def", overlap=overlap)
+
+    def train(model, optimizer):
         for step in range(4):
             optimizer.zero_grad()
             with optimizer.no_sync():
                 loss_of(model, rank, 10 + step).backward()
             loss_of(model, rank, step).backward()
             optimizer.step()
-        results.append(optimizer.weights.clone())
-        optimizer.close()
-    assert torch.equal(*results)
+    same_with_and_without("def", train)
 
 
 def case_a_parameter_without_a_gradient(rank, workers):
@@ -150,19 +158,17 @@ def case_a_parameter_without_a_gradient(rank, workers):
 
 def case_a_step_with_a_closure(rank, workers):
     needs_hooks()
-    results = []
-    for overlap in (False, True):
-        model, optimizer = start("signum", overlap=overlap)
 
-        def closure(model=model, optimizer=optimizer):
+    def train(model, optimizer):
+        def closure():
             optimizer.zero_grad()
             loss = loss_of(model, rank, 5)
             loss.backward()
             return loss
+        before = optimizer.weights.clone()
         assert float(optimizer.step(closure).detach()) > 0
-        results.append(optimizer.weights.clone())
-        optimizer.close()
-    assert torch.equal(*results)
+        assert not torch.equal(optimizer.weights, before)
+    same_with_and_without("signum", train)
 
 
 def case_a_gradient_that_is_not_finite_skips_the_step(rank, workers):
@@ -183,16 +189,13 @@ def case_a_gradient_that_is_not_finite_skips_the_step(rank, workers):
 def case_rates_of_a_schedule(rank, workers):
     """A rate that acts before the encoding (DEF) is that of the step."""
     needs_hooks()
-    results = []
-    for overlap in (False, True):
-        model, optimizer = start("def", overlap=overlap)
+
+    def train(model, optimizer):
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 4)
         for step in range(4):
             take(model, optimizer, rank, step)
             schedule.step()
-        results.append(optimizer.weights.clone())
-        optimizer.close()
-    assert torch.equal(*results)
+    same_with_and_without("def", train)
 
 
 def case_the_state_goes_on(rank, workers):
