@@ -65,7 +65,9 @@ terse_status tsi_agreement_wait(struct tsi_agreement *agreement, terse_fault *fa
 
 enum { OPENING_RUN, OPENING_STEP, OPENING_BOUND, OPENING_LEN };
 enum { CLOSING_STATUS, CLOSING_RANK, CLOSING_AGREED, CLOSING_HASH, CLOSING_LEN };
-enum { FLAG_FINITE = 1, FLAG_FAILED = 2, FLAG_BITS = 2 };
+/* The word of the step, from its lowest bit: flags, the number of the step modulo 2^30, the
+ * learning rate as a float. */
+enum { FLAG_FINITE = 1, FLAG_FAILED = 2, FLAG_BITS = 2, LR_SHIFT = 32 };
 enum { STATUS_BITS = 32 }; /* above them: bits of the largest magnitude of this rank's sums */
 
 union number {
@@ -75,12 +77,27 @@ union number {
 
 /* ---- opening ---- */
 
+static uint64_t step_word(const terse_method *method, uint64_t flags)
+{
+    const float lr = method->step.lr;
+    uint32_t lr_bits = 0;
+    memcpy(&lr_bits, &lr, sizeof lr_bits);
+    return (uint64_t)lr_bits << LR_SHIFT | (uint32_t)(method->progress.rounds << FLAG_BITS) | flags;
+}
+
+/* What is wrong with the word of another rank's step; NULL if nothing is. */
+static const char *step_differs(const terse_method *method, uint64_t theirs)
+{
+    const uint64_t apart = (theirs ^ step_word(method, 0)) >> FLAG_BITS << FLAG_BITS;
+    return (uint32_t)apart ? "is in another step" : apart ? "has another learning rate" : NULL;
+}
+
 terse_status tsi_opening_post(terse_method *method, int finite, double bound, terse_fault *fault)
 {
     const union number most = {bound};
     const uint64_t flags = method->failed != TERSE_OK ? FLAG_FAILED : finite ? FLAG_FINITE : 0;
-    const uint64_t opening[OPENING_LEN] = {method->step.in->run,
-                                           method->progress.rounds << FLAG_BITS | flags, most.bits};
+    const uint64_t opening[OPENING_LEN] = {method->step.in->run, step_word(method, flags),
+                                           most.bits};
     return tsi_agreement_post(&method->agreement, TSI_RECORD_OPENING, 0, 0, opening, OPENING_LEN,
                               fault);
 }
@@ -96,10 +113,9 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
         const uint64_t *const opening = method->agreement.at[r];
         const char *const what = !opening ? "its opening record arrived damaged"
                                  : opening[OPENING_STEP] & FLAG_FAILED ? "failed in an earlier step"
-                                 : opening[OPENING_RUN] != step->in->run ? "runs another method"
-                                 : opening[OPENING_STEP] >> FLAG_BITS != method->progress.rounds
-                                     ? "is in another step"
-                                     : NULL;
+                                 : opening[OPENING_RUN] != step->in->run
+                                     ? "runs another method"
+                                     : step_differs(method, opening[OPENING_STEP]);
         if (opening && opening[OPENING_STEP] & FLAG_FAILED) {
             (void)tsi_fail(fault, TERSE_PEER_LOST, 0, "rank %u %s", r, what);
             fault->rank = (int32_t)r;
@@ -177,6 +193,7 @@ static int32_t odd_one_out(const terse_method *method)
 /* How the step went everywhere: TERSE_OK only if all ranks say so and hold the same aggregate. */
 terse_status tsi_closings_read(terse_method *method, double *largest, terse_fault *why)
 {
+    const struct tsi_step *const mine = &method->step;
     terse_status worst = tsi_agreement_wait(&method->agreement, why);
     uint32_t most = 0; /* bits of a float */
     int differ = 0;
@@ -186,6 +203,11 @@ terse_status tsi_closings_read(terse_method *method, double *largest, terse_faul
     for (uint32_t r = 0; r < method->workers; r++) {
         const uint64_t *const closing = method->agreement.at[r];
         const uint32_t code = closing ? (uint32_t)closing[CLOSING_STATUS] : 0;
+        /* Closing records are keyed by the step: that of a rank in another step cannot be read. */
+        if (!closing && mine->status == TERSE_MISMATCH) {
+            *why = mine->fault;
+            return TERSE_MISMATCH;
+        }
         if (!closing || code > (uint32_t)-TERSE_UNSUPPORTED ||
             closing[CLOSING_RANK] > method->workers) {
             (void)tsi_fail(why, TERSE_BAD_CHECKSUM, 0,
@@ -216,7 +238,10 @@ terse_status tsi_closings_read(terse_method *method, double *largest, terse_faul
         worst = tsi_fail(why, TERSE_MISMATCH, 0, "ranks hold different aggregates%s",
                          blamed < 0 ? ", and no majority agrees" : "");
     else if (worst != TERSE_OK && blamed >= 0)
-        (void)tsi_fail(why, worst, 0, "rank %d: %s", blamed, terse_status_text(worst));
+        (void)tsi_fail(why, worst, 0, "rank %d: %s%s%s%s", blamed, terse_status_text(worst),
+                       mine->status == worst ? " (" : "",
+                       mine->status == worst ? mine->fault.text : "",
+                       mine->status == worst ? ")" : "");
     else if (worst != TERSE_OK)
         (void)tsi_fail(why, worst, 0, "%s", terse_status_text(worst));
     why->rank = blamed;
