@@ -277,7 +277,7 @@ TERSE_API const char *terse_method_spec(const terse_method *method);
 /* Codec, combine and feedback that were chosen, see terse_exchange_settings. */
 TERSE_API const char *terse_method_settings(const terse_method *method);
 /* Replaces lr and schedule from the next step on. All workers must set the same value: else the
- * next step fails on all of them, TERSE_MISMATCH, and changes nothing. */
+ * next exchange fails on all of them, TERSE_MISMATCH, and changes nothing. */
 TERSE_API TERSE_CHECK terse_status terse_method_set_lr(terse_method *method, double lr);
 TERSE_API uint64_t terse_method_steps_done(const terse_method *method);
 /* Of these, the exchanges after which the weights stayed as they were because their step was too

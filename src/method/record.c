@@ -85,11 +85,41 @@ static uint64_t step_word(const terse_method *method, uint64_t flags)
     return (uint64_t)lr_bits << LR_SHIFT | (uint32_t)(method->progress.rounds << FLAG_BITS) | flags;
 }
 
-/* What is wrong with the word of another rank's step; NULL if nothing is. */
-static const char *step_differs(const terse_method *method, uint64_t theirs)
+/* What is wrong with an opening beside another one; NULL if nothing is. */
+static const char *opening_differs(const uint64_t *opening, const uint64_t *other)
 {
-    const uint64_t apart = (theirs ^ step_word(method, 0)) >> FLAG_BITS << FLAG_BITS;
-    return (uint32_t)apart ? "is in another step" : apart ? "has another learning rate" : NULL;
+    const uint64_t apart = (opening[OPENING_STEP] ^ other[OPENING_STEP]) >> FLAG_BITS << FLAG_BITS;
+    return opening[OPENING_RUN] != other[OPENING_RUN] ? "runs another method"
+           : (uint32_t)apart                          ? "is in another step"
+           : apart                                    ? "has another learning rate"
+                                                      : NULL;
+}
+
+static uint32_t ranks_alike(const terse_method *method, const uint64_t *opening)
+{
+    uint32_t alike = 0;
+    for (uint32_t r = 0; r < method->workers; r++) {
+        const uint64_t *const other = method->agreement.at[r];
+        alike += other && !opening_differs(other, opening);
+    }
+    return alike;
+}
+
+/* The opening that most ranks share, of several the one of the lowest rank: so all ranks name the
+ * same one as different. NULL if none arrived whole. */
+static const uint64_t *common_opening(const terse_method *method)
+{
+    const uint64_t *common = NULL;
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < method->workers && most < method->workers - r; r++) {
+        const uint64_t *const opening = method->agreement.at[r];
+        const uint32_t alike = opening ? ranks_alike(method, opening) : 0;
+        if (alike > most) {
+            most = alike;
+            common = opening;
+        }
+    }
+    return common;
 }
 
 terse_status tsi_opening_post(terse_method *method, int finite, double bound, terse_fault *fault)
@@ -109,13 +139,13 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
 {
     struct tsi_step *const step = &method->step;
     const terse_status status = tsi_agreement_wait(&method->agreement, fault);
+    const uint64_t *const common = status == TERSE_OK ? common_opening(method) : NULL;
     for (uint32_t r = 0; r < method->workers && status == TERSE_OK; r++) {
         const uint64_t *const opening = method->agreement.at[r];
         const char *const what = !opening ? "its opening record arrived damaged"
-                                 : opening[OPENING_STEP] & FLAG_FAILED ? "failed in an earlier step"
-                                 : opening[OPENING_RUN] != step->in->run
-                                     ? "runs another method"
-                                     : step_differs(method, opening[OPENING_STEP]);
+                                 : opening[OPENING_STEP] & FLAG_FAILED
+                                     ? "failed in an earlier step"
+                                     : opening_differs(opening, common);
         if (opening && opening[OPENING_STEP] & FLAG_FAILED) {
             (void)tsi_fail(fault, TERSE_PEER_LOST, 0, "rank %u %s", r, what);
             fault->rank = (int32_t)r;
@@ -132,6 +162,12 @@ terse_status tsi_openings_read(terse_method *method, int32_t *nonfinite, double 
         *bound = fmax(*bound, most.value);
         if (!(opening[OPENING_STEP] & FLAG_FINITE) && *nonfinite < 0)
             *nonfinite = (int32_t)r;
+    }
+    const char *const mine = common ? opening_differs(method->agreement.mine, common) : NULL;
+    if (mine && step->status == TERSE_OK) { /* its record did not travel: see terse_group_nodes */
+        step->status = tsi_fail(&step->fault, TERSE_MISMATCH, 0, "rank %u: one of its node %s",
+                                method->rank, mine);
+        step->fault.rank = (int32_t)method->rank;
     }
     if (step->status != TERSE_OK)
         *bound = INFINITY;
@@ -238,10 +274,7 @@ terse_status tsi_closings_read(terse_method *method, double *largest, terse_faul
         worst = tsi_fail(why, TERSE_MISMATCH, 0, "ranks hold different aggregates%s",
                          blamed < 0 ? ", and no majority agrees" : "");
     else if (worst != TERSE_OK && blamed >= 0)
-        (void)tsi_fail(why, worst, 0, "rank %d: %s%s%s%s", blamed, terse_status_text(worst),
-                       mine->status == worst ? " (" : "",
-                       mine->status == worst ? mine->fault.text : "",
-                       mine->status == worst ? ")" : "");
+        (void)tsi_fail(why, worst, 0, "rank %d: %s", blamed, terse_status_text(worst));
     else if (worst != TERSE_OK)
         (void)tsi_fail(why, worst, 0, "%s", terse_status_text(worst));
     why->rank = blamed;

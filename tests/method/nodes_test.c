@@ -18,6 +18,7 @@ struct rank {
     uint32_t size;               /* of the node whose mean is taken */
     int posts;                   /* buckets, with calls of progress */
     uint64_t leaves;             /* before this step */
+    uint64_t parts;              /* before this step, by its learning rate; 0: never */
     pthread_barrier_t *together; /* of all ranks, when settled and after all; or NULL */
     uint64_t settled;            /* steps */
     long allocations;            /* of the process at these two, the difference */
@@ -129,6 +130,8 @@ static void *train(void *opaque)
     const uint64_t steps = rank->together ? 2 * LATE : STEPS;
     for (uint64_t s = 0; s < steps && s != rank->leaves && status == TERSE_OK; s++) {
         status = take_gradient(rank, s, count);
+        if (status == TERSE_OK && rank->parts > 0 && s == rank->parts)
+            status = terse_method_set_lr(rank->method, 0.25);
         if (status == TERSE_OK)
             status = take_step(rank, terse_layout_tensors(layout));
         if (s + 1 == rank->settled)
@@ -275,6 +278,23 @@ static void who_leaves_is_missed(void **unused)
     }
 }
 
+/* Records travel between leaders. A rank of a node that has come apart from its leader finds that
+ * out by itself, and leaves; then it is missed. */
+static void who_comes_apart_in_a_node_is_missed(void **unused)
+{
+    struct rank ranks[NODES][MOST];
+    (void)unused;
+    cast(ranks, "signum", 2, 0);
+    ranks[1][1].parts = 2;
+    run(ranks, 2);
+    assert_int_equal(ranks[1][1].status, TERSE_MISMATCH);
+    assert_non_null(strstr(ranks[1][1].fault.text, "has another learning rate"));
+    for (uint32_t n = 0; n < NODES; n++)
+        for (uint32_t r = 0; r < 2; r++)
+            assert_int_not_equal(ranks[n][r].status, TERSE_OK);
+    assert_true(ranks[0][0].hash == ranks[0][1].hash);
+}
+
 static void bad_arguments(void **unused)
 {
     terse_group *inner[2];
@@ -294,9 +314,11 @@ static void bad_arguments(void **unused)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_counter_counts),
         cmocka_unit_test(nodes_are_workers_with_mean_gradients),
         cmocka_unit_test(later_steps_allocate_nothing),
         cmocka_unit_test(who_leaves_is_missed),
+        cmocka_unit_test(who_comes_apart_in_a_node_is_missed),
         cmocka_unit_test(bad_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
