@@ -139,6 +139,18 @@ class Records(unittest.TestCase):
         self.train(self.trainer("here"))
         self.assertNotIn(self.folder, self.lines())
 
+    def test_folders_may_be_called_like_options(self):
+        words = ["--data", "cifar10:%s/cifar10", "--init", "{out}/prepare", "--model", "cnn"]
+        for data, out in (("data", "o"), (".", "."), ("/data", "n")):
+            trainer = self.trainer(out, data=data)
+            trainer.base = out
+            with self.assertRaisesRegex(SystemExit, "ended with 1"):
+                trainer.given.terse = "false"
+                trainer.train("a", words, 0.0)
+            self.assertEqual(trainer.named(words, "DIR", "OUT"), [
+                "--data", "cifar10:DIR/cifar10", "--init", "OUT/prepare", "--model", "cnn"])
+            self.assertEqual(trainer.here(words)[1:4:2], ["cifar10:%s/cifar10" % data, out + "/prepare"])
+
     def test_a_longer_training_is_another(self):
         self.train(self.trainer("here"))
         with self.assertRaisesRegex(SystemExit, "--steps 6"):
