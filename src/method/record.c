@@ -105,12 +105,12 @@ static uint32_t ranks_alike(const terse_method *method, const uint64_t *opening)
     return alike;
 }
 
-/* The opening that most ranks share, of several the one of the lowest rank: so all ranks name the
- * same one as different. NULL if none arrived whole. */
+/* The opening that most ranks share: so all ranks name the same one as different. That of this rank
+ * as long as no other is shared by more: of two ranks each names the other. */
 static const uint64_t *common_opening(const terse_method *method)
 {
-    const uint64_t *common = NULL;
-    uint32_t most = 0;
+    const uint64_t *common = method->agreement.mine;
+    uint32_t most = ranks_alike(method, common);
     for (uint32_t r = 0; r < method->workers && most < method->workers - r; r++) {
         const uint64_t *const opening = method->agreement.at[r];
         const uint32_t alike = opening ? ranks_alike(method, opening) : 0;
@@ -226,6 +226,17 @@ static int32_t odd_one_out(const terse_method *method)
     return fewest == method->workers || 2 * most <= method->workers ? -1 : odd;
 }
 
+/* Of two ranks each names the other. The one that is blamed knows what differs: it holds for both.
+ */
+static const char *reason(const terse_method *method, terse_status worst, int32_t blamed)
+{
+    const struct tsi_step *const mine = &method->step;
+    const char *const what = strstr(mine->fault.text, ": ");
+    const int both =
+        worst == TERSE_MISMATCH && mine->status == worst && blamed == (int32_t)method->rank;
+    return both && what ? what + 2 : terse_status_text(worst);
+}
+
 /* How the step went everywhere: TERSE_OK only if all ranks say so and hold the same aggregate. */
 terse_status tsi_closings_read(terse_method *method, double *largest, terse_fault *why)
 {
@@ -274,7 +285,7 @@ terse_status tsi_closings_read(terse_method *method, double *largest, terse_faul
         worst = tsi_fail(why, TERSE_MISMATCH, 0, "ranks hold different aggregates%s",
                          blamed < 0 ? ", and no majority agrees" : "");
     else if (worst != TERSE_OK && blamed >= 0)
-        (void)tsi_fail(why, worst, 0, "rank %d: %s", blamed, terse_status_text(worst));
+        (void)tsi_fail(why, worst, 0, "rank %d: %s", blamed, reason(method, worst, blamed));
     else if (worst != TERSE_OK)
         (void)tsi_fail(why, worst, 0, "%s", terse_status_text(worst));
     why->rank = blamed;
