@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 import terse
 import terse.torch
 from crew import Skip
-from support import batch, flat, net, raises, same_everywhere
+from support import batch, flat, frees_everything, net, raises, same_everywhere
 from terse import _method
 from terse.torch import _overlap, optim
 
@@ -221,12 +221,13 @@ def case_nodes(rank, workers):
     if workers % 2:
         raise Skip("%d ranks are no nodes of two" % workers)
     results = []
-    for overlap in (False, True):
-        model, optimizer = start("qadam", overlap=overlap, nodes=2)
-        for step in range(4):
-            take(model, optimizer, rank, step)
-        results.append(optimizer.weights.clone())
-        optimizer.close()
+    with frees_everything():
+        for overlap in (False, True):
+            model, optimizer = start("qadam", overlap=overlap, nodes=2)
+            for step in range(4):
+                take(model, optimizer, rank, step)
+            results.append(optimizer.weights.clone())
+            optimizer.close()
     same_everywhere(results[1], "weights")
     assert torch.equal(*results)
 
@@ -280,6 +281,8 @@ def case_messages_under_way_keep_their_buffers(rank, workers):
     if rank == 0:
         assert optimizer._group.under_way
         before = len(_method._kept)
+        optimizer.close()
+        assert len(_method._kept) == before + 1
         optimizer.close()
         assert len(_method._kept) == before + 1
     else:
