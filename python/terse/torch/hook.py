@@ -450,6 +450,7 @@ class State:
         if self._buckets.method is not None:
             self._buckets.method.close(self._buckets)
             self._buckets.method = None
+        self._carrier = None  # gloo's connections end with the last reference
         if self._group is not None:
             self._group.close()
 

@@ -218,7 +218,9 @@ class Nodes:
             self.handle = c_void_p()
             self._means.close()
             self._end()
-            self.carrier = None  # gloo's connections end with the last reference
+            for each in (self, self._inner, self._outer):
+                if each is not None:
+                    each.carrier = None  # gloo's connections end with the last reference
 
 
 def _without_rank(why: Exception) -> str:

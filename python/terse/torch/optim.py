@@ -53,7 +53,7 @@ class Optimizer(torch.optim.Optimizer):
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None, worker_weight: float = 0.0,
                  nodes: _nodes.Setting = None, overlap: bool = False) -> None:
-        self._carrier = own_group(process_group, timeout)
+        self._carrier: Any = own_group(process_group, timeout)
         self._seed = seed
         self._options: Dict[str, Any] = {"seed": seed, "steps": steps, "threads": threads,
                          "worker_weight": worker_weight}
@@ -180,9 +180,8 @@ class Optimizer(torch.optim.Optimizer):
             self.last = self._step()
             self._totals.add(self.last, self._live())
         except Exception as why:
-            if self._group is not None and (self._overlap is not None or
-                                            isinstance(why, TerseError)):
-                self._group.close()  # the other ranks fail at once, not after the timeout
+            if self._overlap is not None or isinstance(why, TerseError):
+                self._leave()  # the other ranks fail at once, not after the timeout
             raise
         finally:
             self._lock.release()
@@ -312,8 +311,11 @@ class Optimizer(torch.optim.Optimizer):
             self._overlap.close()
         for group in self._live():
             group.close()
-        if self._group is not None:
-            self._group.close()
+        self._leave()
+
+    def _leave(self) -> None:
+        self._carrier = None  # gloo's connections end with the last reference
+        self._group.close()
 
 
 class Spec(Optimizer):
