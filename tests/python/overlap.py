@@ -3,6 +3,7 @@
 import contextlib
 import gc
 import os
+import threading
 import time
 
 import torch
@@ -14,7 +15,7 @@ import terse.torch
 from crew import Skip
 from support import batch, flat, frees_everything, net, raises, same_everywhere
 from terse import _method
-from terse.torch import _overlap, optim
+from terse.torch import _overlap, _thread, optim
 
 OPTIONS = {"seed": 3, "timeout": 20}
 HAS_HOOKS = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
@@ -319,6 +320,8 @@ def fails_on_rank_0(rank, change, *words):
         else:
             raises(terse.GroupError, optimizer.step, "rank")
             assert time.monotonic() - started < 20  # not after the timeout
+        raises(Exception, optimizer.step)  # no later step works
+        loss_of(model, rank, 1).backward()  # and backward sends nothing
         optimizer.close()
 
 
@@ -326,6 +329,61 @@ def case_a_gradient_that_changes_after_it_was_sent(rank, workers):
     needs_hooks()
     fails_on_rank_0(rank, lambda model, _: torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3),
                     "has changed between backward and step")
+
+
+def case_a_closed_optimizer_takes_no_step(rank, workers):
+    for overlap in (False, True) if HAS_HOOKS else (False,):
+        model, optimizer = start("def", overlap=overlap)
+        take(model, optimizer, rank, 0)
+        optimizer.close()
+        before = flat(model)
+        loss_of(model, rank, 1).backward()
+        raises(RuntimeError, optimizer.step, "close")
+        assert torch.equal(flat(model), before)
+        optimizer.close()
+
+
+def case_a_step_that_fails_waits_for_the_thread(rank, workers):
+    """The thread posts a bucket while step finds a gradient that it must refuse: the group may be
+    closed only after that."""
+    needs_hooks()
+    model = torch.nn.ModuleDict({"unused": torch.nn.Linear(3, 3), "used": net()})
+    _, optimizer = start("def", model, overlap=True)
+    overlap, group = optimizer._overlap, optimizer._group
+    post, close, left = overlap._group.method.post_tensors, group.close, []
+
+    def post_late(*words):
+        time.sleep(0.3)
+        post(*words)
+    overlap._group.method.post_tensors = post_late
+    group.close = lambda: (left.append(overlap._items.unfinished_tasks), close())
+    loss_of(model["used"], rank, 0).backward()
+    model["unused"].weight.grad = torch.zeros(3, 3).to_sparse()
+    why = raises((ValueError, terse.GroupError), optimizer.step)  # or another rank was faster
+    assert "sparse" in str(why) or workers > 1
+    assert left == [0], left
+    optimizer.close()
+
+
+def case_closing_while_the_thread_is_inside_a_message(rank, workers):
+    """Nothing that the thread uses ends before the thread."""
+    needs_hooks()
+    model, optimizer = start("def", overlap=True)
+    method, inside, goes_on = optimizer._groups[0].method, threading.Event(), threading.Event()
+    method.post_tensors = lambda *_: (inside.set(), goes_on.wait(60))
+    loss_of(model, rank, 0).backward()
+    assert inside.wait(20)
+    patience, _thread._PATIENCE = _thread._PATIENCE, 0.1
+    try:
+        optimizer.close()
+    finally:
+        _thread._PATIENCE = patience
+    assert method._handle and optimizer._group.handle
+    assert optimizer._overlap in _method._kept[-1]
+    goes_on.set()
+    optimizer._overlap._thread.join(20)
+    optimizer.close()
+    assert not method._handle and not optimizer._group.handle
 
 
 def case_an_optimizer_takes_its_thread_with_it(rank, workers):

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import MethodReport, TerseError
-from .._method import Totals, describe, entries, spec_with, try_spec
+from .._method import Totals, describe, entries, keep, spec_with, try_spec
 from . import _overlap, _report, _state, nodes as _nodes
 from ._param_groups import ParamGroup, all_finite, as_groups, take_names, together
 from ._spec import agree, rewritten
@@ -180,7 +180,7 @@ class Optimizer(torch.optim.Optimizer):
             self.last = self._step()
             self._totals.add(self.last, self._live())
         except Exception as why:
-            if self._overlap is not None or isinstance(why, TerseError):
+            if (self._overlap is not None or isinstance(why, TerseError)) and self._ended():
                 self._leave()  # the other ranks fail at once, not after the timeout
             raise
         finally:
@@ -307,11 +307,21 @@ class Optimizer(torch.optim.Optimizer):
 
     def close(self) -> None:
         """Leaves the group. The model then holds the weights."""
-        if self._overlap is not None:
-            self._overlap.close()
+        if not self._ended():
+            for group in self._live():
+                group.attach(group.weights)
+            return
         for group in self._live():
             group.close()
         self._leave()
+
+    def _ended(self) -> bool:
+        """Whether the communication thread has ended. If not, what it uses stays for the life of the
+        process, and the other ranks wait until the timeout."""
+        if self._overlap is None or self._overlap.close():
+            return True
+        keep(self._overlap, self._groups, self._group)
+        return False
 
     def _leave(self) -> None:
         self._carrier = None  # gloo's connections end with the last reference
