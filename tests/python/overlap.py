@@ -331,6 +331,28 @@ def case_a_gradient_that_changes_after_it_was_sent(rank, workers):
                     "has changed between backward and step")
 
 
+def case_a_rate_that_changes_after_the_step_has_begun(rank, workers):
+    needs_hooks()
+
+    def change(_, optimizer):
+        optimizer.param_groups[0]["lr"] *= 0.5
+    fails_on_rank_0(rank, change, "lr was", "before backward")
+    model, optimizer = start("def", overlap=True)
+    loss_of(model, rank, 0).backward()
+    change(model, optimizer)  # on all ranks: all are told why
+    raises(RuntimeError, optimizer.step, "lr was 0.05", "is 0.025 now")
+    optimizer.close()
+
+
+def case_an_option_that_changes_after_the_step_has_begun(rank, workers):
+    needs_hooks()
+    model, optimizer = start("def", overlap=True)
+    loss_of(model, rank, 0).backward()
+    optimizer.param_groups[0]["momentum"] = 0.1
+    raises(ValueError, optimizer.step, "momentum was 0.9")
+    optimizer.close()
+
+
 def case_a_closed_optimizer_takes_no_step(rank, workers):
     for overlap in (False, True) if HAS_HOOKS else (False,):
         model, optimizer = start("def", overlap=overlap)

@@ -139,6 +139,8 @@ class Overlap:
         return report
 
     def _send_the_rest(self) -> None:
+        if self._sent:  # before the failure: where all ranks change an option, all are told so
+            self._group.check_begun()
         if self._failure is not None:
             raise self._failure
         for index in range(len(self._group.params)):

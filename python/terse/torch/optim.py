@@ -45,7 +45,7 @@ class Optimizer(torch.optim.Optimizer):
     nodes           "auto" or a number: ranks of a node are one worker, as of terse.torch.State
     overlap         True: gradients are sent while backward continues, with the same result bit for
                     bit. A step then has one backward (others inside `no_sync`), and nothing
-                    changes the gradients between backward and step. PyTorch 2.1, one group
+                    changes gradients or options between backward and step. PyTorch 2.1, one group
 
     Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
