@@ -21,8 +21,13 @@ class Part(NamedTuple):
     length: int
 
 
-# What messages of a group that has ended may still be written to.
+# What messages of a group that has ended may still be written to, and what a thread still uses.
 _kept: List[Any] = []
+
+
+def keep(*what: Any) -> None:
+    """Keeps these for the life of the process."""
+    _kept.append(what)
 
 
 class Method:
@@ -46,69 +51,82 @@ class Method:
         """Destroys the method. If messages of its group are under way, after a failure or in the
         middle of a step, they may still be written: then its memory, and `buffers` of the caller,
         stay for the life of the process."""
-        if self._handle and self._group.under_way:
-            _kept.append((self, self._group, buffers))
-        elif self._handle:
-            self._lib.method_destroy(self._handle)
-            self._handle = c_void_p()
+        handle, self._handle = self._handle, c_void_p()
+        if handle and self._group.under_way:
+            keep(self, self._group, buffers)
+        elif handle:
+            self._lib.method_destroy(handle)
+
+    def _open(self) -> c_void_p:
+        """The handle. RuntimeError: there is none any more."""
+        if not self._handle:
+            raise RuntimeError("this method is closed; create a new one")
+        return self._handle
+
+    def _joined(self) -> c_void_p:
+        """The handle, for a call that uses the group. RuntimeError: one of the two is closed."""
+        if not self._handle or not self._group.handle:
+            raise RuntimeError("this method has left its group, by close() or after a failure; "
+                               "create a new one")
+        return self._handle
 
     @property
     def spec(self) -> str:
         """The spec with every option written out."""
-        return self._lib.method_spec(self._handle).decode()
+        return self._lib.method_spec(self._open()).decode()
 
     @property
     def settings(self) -> str:
         """The codec, combine and feedback that the exchange chose."""
-        return self._lib.method_settings(self._handle).decode()
+        return self._lib.method_settings(self._open()).decode()
 
     @property
     def steps_done(self) -> int:
-        return self._lib.method_steps_done(self._handle)
+        return self._lib.method_steps_done(self._open())
 
     @property
     def point(self) -> int:
         """The address of the point: the weights at which the next gradient is taken."""
-        return self._lib.method_point(self._handle)
+        return self._lib.method_point(self._open())
 
     def set_lr(self, lr: float) -> None:
-        check(self._lib.method_set_lr(self._handle, lr))
+        check(self._lib.method_set_lr(self._open(), lr))
 
     def step(self, gradient: int) -> MethodReport:
         report, fault = MethodReport(), Fault()
-        check(self._lib.method_step(self._handle, gradient, byref(report), byref(fault)), fault)
+        check(self._lib.method_step(self._joined(), gradient, byref(report), byref(fault)), fault)
         return report
 
     def step_tensors(self, gradients: Sequence[int]) -> MethodReport:
         """A step whose gradients lie in one buffer per tensor."""
         report, fault = MethodReport(), Fault()
         table = (c_void_p * len(gradients))(*gradients)
-        check(self._lib.method_step_tensors(self._handle, table, byref(report), byref(fault)),
+        check(self._lib.method_step_tensors(self._joined(), table, byref(report), byref(fault)),
               fault)
         return report
 
     def post(self, gradient: int, first: int, count: int) -> None:
         """Posts tensors first .. first+count-1 of the flat buffer at `gradient`."""
         fault = Fault()
-        check(self._lib.method_post(self._handle, gradient, first, count, byref(fault)), fault)
+        check(self._lib.method_post(self._joined(), gradient, first, count, byref(fault)), fault)
 
     def post_tensors(self, gradients: Sequence[int], first: int) -> None:
         """Posts tensors first .. first+len(gradients)-1, each with a buffer of its own."""
         fault = Fault()
         table = (c_void_p * len(gradients))(*gradients)
-        check(self._lib.method_post_tensors(self._handle, table, first, len(gradients),
+        check(self._lib.method_post_tensors(self._joined(), table, first, len(gradients),
                                             byref(fault)), fault)
 
     def finish(self, gradient: int) -> MethodReport:
         report, fault = MethodReport(), Fault()
-        check(self._lib.method_finish(self._handle, gradient, byref(report), byref(fault)), fault)
+        check(self._lib.method_finish(self._joined(), gradient, byref(report), byref(fault)), fault)
         return report
 
     def tensor_bytes(self, tensors: int) -> Optional[List[int]]:
         """Bytes of this worker's payload in the last exchange, for each of so many tensors; None
         with scope=model, where one section holds all of them."""
         found = (ctypes.c_uint64 * tensors)()
-        status = self._lib.method_tensor_bytes(self._handle, found)
+        status = self._lib.method_tensor_bytes(self._open(), found)
         if status == UNSUPPORTED:
             return None
         check(status)
@@ -117,25 +135,25 @@ class Method:
     def eval_weights(self, out: int) -> None:
         """Writes the evaluation weights to `out`; collective."""
         fault = Fault()
-        check(self._lib.method_eval_weights(self._handle, out, byref(fault)), fault)
+        check(self._lib.method_eval_weights(self._joined(), out, byref(fault)), fault)
 
     def parts(self) -> List[Part]:
         """The state, to read or write between steps. After writing, call `restored`. GroupError: a
         failed step has left none."""
         found: List[Part] = []
         part = StatePart()
-        status = self._lib.method_state(self._handle, 0, byref(part))
+        status = self._lib.method_state(self._open(), 0, byref(part))
         while status == 0:
             found.append(Part(part.name.decode(), KINDS[part.kind], bool(part.floats), part.bytes,
                               part.len))
-            status = self._lib.method_state(self._handle, len(found), byref(part))
+            status = self._lib.method_state(self._open(), len(found), byref(part))
         if status != BAD_ARGUMENT:  # past the last
             check(status)
         return found
 
     def restored(self) -> None:
         fault = Fault()
-        check(self._lib.method_restored(self._handle, byref(fault)), fault)
+        check(self._lib.method_restored(self._open(), byref(fault)), fault)
 
 
 class LocalGroup:

@@ -1,12 +1,14 @@
 """FSDP2 on two nodes of two processes: shards inside a node, terse between them."""
 
 import copy
+import time
 
 import torch
 import torch.distributed as dist
 
 from crew import Skip
-from support import raises
+from support import frees_everything, raises
+from terse import _method
 from terse.torch.fsdp import Replicas
 
 OPTIONS = {"timeout": 20, "min": 64}
@@ -151,3 +153,27 @@ def case_refusals_and_skips(rank, workers):
         assert torch.equal(shards(model), before), spec
         assert replicas.report()["skipped"] == 3
         replicas.close()
+
+
+def case_a_node_that_leaves_ends_the_training(rank, workers):
+    """The other learns of it at once. What may still be written to lives on when it closes: dense
+    sums arrive in the mean itself."""
+    mesh = mesh_of(workers)
+    model = sharded(mesh)
+    replicas = Replicas(model, "dense", process_group=mesh["node"].get_group(),
+                        **{**OPTIONS, "timeout": 60})
+    sgd = torch.optim.SGD(model.parameters(), lr=0.1)
+    with frees_everything():
+        train(model, sgd, rank, range(2))
+        dist.barrier()
+        if rank < 2:
+            replicas.close()
+    if rank >= 2:
+        started = time.monotonic()
+        raises(Exception, lambda: train(model, sgd, rank, [2]), "rank")
+        assert time.monotonic() - started < 20  # not after the timeout
+        replicas._group._under_way[None] = ()  # whatever the failure has left
+        replicas.close()
+        kept = [buffer for each in _method._kept[-3:] for buffer in each[2]]
+        assert all(m.aggregate is each for m, each in zip(replicas._modules.values(), kept))
+    dist.barrier()

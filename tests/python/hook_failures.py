@@ -1,5 +1,6 @@
 """What the ranks of a hook are told when one of them fails, waits or is lost."""
 
+import threading
 import time
 
 import torch
@@ -8,6 +9,8 @@ import torch.distributed as dist
 import terse
 import terse.torch
 from support import batch, hooked, net, raises, state_of, train
+from terse import _method
+from terse.torch import _thread
 
 
 def fails_without(rank, workers, missing, timeout):
@@ -48,6 +51,36 @@ def case_a_refused_bucket_does_not_keep_others_waiting(rank, workers):
         raises(terse.GroupError, state.check)
         assert time.monotonic() - started < 20
     state.close()
+
+
+def case_closing_while_the_thread_is_inside_a_message(rank, workers):
+    """Nothing that the thread uses ends before the thread."""
+    ddp, state = hooked(net(), "topk:keep=0.05")
+    train(ddp, torch.optim.SGD(ddp.parameters(), lr=0.1), rank, range(2))
+    method, inside, goes_on = state._buckets.method, threading.Event(), threading.Event()
+
+    def add(*_):
+        inside.set()
+        goes_on.wait(60)
+        raise RuntimeError("the bucket comes too late")
+    state._buckets.add = add
+    x, y = batch(rank, 3)
+    backward = threading.Thread(
+        target=lambda: raises(RuntimeError, torch.nn.functional.cross_entropy(ddp(x), y).backward))
+    backward.start()
+    assert inside.wait(20)
+    patience, _thread._PATIENCE = _thread._PATIENCE, 0.1
+    try:
+        state.close()
+    finally:
+        _thread._PATIENCE = patience
+    assert method._handle and state._group.handle and _method._kept[-1] == (state,)
+    goes_on.set()
+    state._thread.join(20)
+    backward.join(20)
+    assert not backward.is_alive()
+    state.close()
+    assert not method._handle and not state._group.handle
 
 
 def process_groups():

@@ -3,13 +3,17 @@
 import copy
 import shutil
 import tempfile
+import time
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+import terse
 import terse.torch
-from support import batch, flat, net, raises, same_everywhere, train
+from crew import Skip
+from support import batch, flat, frees_everything, net, raises, same_everywhere, train
+from terse import _method
 
 OUTER = "every=4,outer_lr=0.7,outer_momentum=0.9,nesterov=yes"
 TOPK = "codec=topk:keep=0.1,feedback=residual," + OUTER
@@ -203,6 +207,31 @@ def case_frozen_half_and_other_types(rank, workers):
     model[0].bias.requires_grad_(True)
     raises(ValueError, optimizer.step, "frozen or unfrozen")
     optimizer.close()
+
+
+def case_a_rank_that_leaves_ends_the_training(rank, workers):
+    """The others learn of it at once. What may still be written to lives on when they close: dense
+    sums arrive in the mean itself."""
+    if workers == 1:
+        raise Skip("1 rank sends nothing")
+    torch.manual_seed(1)
+    model = net()
+    optimizer = terse.torch.LocalSteps(model, adam(model), "dense:every=2",
+                                       **{**OPTIONS, "timeout": 60})
+    with frees_everything():
+        train(model, optimizer, rank, range(3))
+        dist.barrier()
+        if rank == 0:
+            optimizer.close()
+    if rank > 0:
+        started = time.monotonic()
+        raises(terse.GroupError, lambda: train(model, optimizer, rank, [3]), "rank")
+        assert time.monotonic() - started < 20  # not after the timeout
+        raises(RuntimeError, lambda: [optimizer.step() for _ in range(2)], "has left its group")
+        optimizer._group._under_way[None] = ()  # whatever the failure has left
+        optimizer.close()
+        assert any(each is optimizer._mean for each in _method._kept[-1][2])
+    dist.barrier()
 
 
 def case_bad_input(rank, workers):

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 import terse.torch
-from support import (METHODS, Local, batch, flat, hooked, net, raises, same_everywhere, state_of,
-                     train)
+from support import (METHODS, Local, batch, flat, frees_everything, hooked, net, raises,
+                     same_everywhere, state_of, train)
 from terse.torch import nodes, optim
 
 STEPS = 6  # DDP rebuilds its buckets after the first, the hook follows in the third
@@ -238,6 +238,33 @@ def case_one_state_per_node_is_saved(rank, workers):
         dist.barrier()
         if rank == 0:
             shutil.rmtree(folder)
+
+
+def case_what_is_closed_between_steps_is_freed(rank, workers):
+    """By a leader too, whose last message to its node may be on its way."""
+    with frees_everything():
+        ddp, state = hooked(Given(), "regtopk:keep=0.05", {"nodes": 2})
+        for step in range(STEPS):  # the hook creates the method again in DDP's order
+            aggregates(ddp, gradients_of(rank, step))
+        state.load_state_dict(state.state_dict())
+        aggregates(ddp, gradients_of(rank, STEPS))  # and again for the state
+        state.close()
+        model = Given()
+        optimizer = optim.DEF(model.parameters(), 0.05, ratio=16, nodes=2)
+        for p, g in zip(model.layers, gradients_of(rank, 0)):
+            p.grad = g
+        optimizer.step()
+        optimizer.close()
+        raises(RuntimeError, optimizer.step, "has left its group")
+        optimizer.close()
+
+
+def case_auto_frees_the_methods_it_leaves(rank, workers):
+    with frees_everything():
+        ddp, state = hooked(Given(), "auto:every=8,methods=dense;fp16;topk:keep=0.05", {"nodes": 2})
+        for step in range(24):
+            aggregates(ddp, gradients_of(rank, step))
+        state.close()
 
 
 def case_bad_settings(rank, workers):

@@ -1,12 +1,14 @@
 """The optimizers of terse.torch.optim."""
 
 import threading
+import time
 
 import torch
 import torch.distributed as dist
 
 import terse
 import terse.torch
+from crew import Skip
 from support import Local, flat, net, raises, same_everywhere, train
 from terse._method import describe
 from terse.torch import optim
@@ -190,6 +192,27 @@ def case_two_threads_are_refused(rank, workers):
     optimizer.step()
     thread.join()
     assert failures and "another thread" in failures[0], failures
+    optimizer.close()
+
+
+def case_a_rank_that_leaves_ends_the_training(rank, workers):
+    """The others learn of it at once, though it holds its optimizer."""
+    if workers == 1:
+        raise Skip("1 rank sends nothing")
+    model = net()
+    optimizer = optim.DEF(model.parameters(), 0.05, ratio=16, timeout=60)
+    train(model, optimizer, rank, range(2))
+    dist.barrier()
+    started = time.monotonic()
+    if rank == 0:
+        optimizer.close()
+    else:
+        raises(terse.GroupError, lambda: train(model, optimizer, rank, [2]), "rank")
+        assert time.monotonic() - started < 20  # not after the timeout
+        raises(RuntimeError, optimizer.step, "has left its group")
+        raises(RuntimeError, optimizer.eval_weights().__enter__, "has left its group")
+    dist.barrier()
+    raises(RuntimeError, lambda: terse.torch.save_all("nowhere", optimizer))
     optimizer.close()
 
 

@@ -3,6 +3,8 @@
 import contextlib
 import gc
 import os
+import threading
+import time
 
 import torch
 import torch.distributed as dist
@@ -11,21 +13,22 @@ from torch.nn.functional import cross_entropy
 import terse
 import terse.torch
 from crew import Skip
-from support import batch, flat, net, raises, same_everywhere
+from support import batch, flat, frees_everything, net, raises, same_everywhere
 from terse import _method
-from terse.torch import _overlap, optim
+from terse.torch import _overlap, _thread, optim
 
 OPTIONS = {"seed": 3, "timeout": 20}
 HAS_HOOKS = hasattr(torch.Tensor, "register_post_accumulate_grad_hook")
 MADE = {
-    "signum": lambda p, **more: optim.Signum(p, 0.002, 0.9, 0.001, **OPTIONS, **more),
-    "def": lambda p, **more: optim.DEF(p, 0.05, ratio=8, **OPTIONS, **more),
-    "def-a": lambda p, **more: optim.DEFA(p, 0.05, ratio=8, **OPTIONS, **more),
-    "qadam": lambda p, **more: optim.QAdam(p, 0.01, **OPTIONS, **more),
+    "signum": lambda p, **more: optim.Signum(p, 0.002, 0.9, 0.001, **{**OPTIONS, **more}),
+    "def": lambda p, **more: optim.DEF(p, 0.05, ratio=8, **{**OPTIONS, **more}),
+    "def-a": lambda p, **more: optim.DEFA(p, 0.05, ratio=8, **{**OPTIONS, **more}),
+    "qadam": lambda p, **more: optim.QAdam(p, 0.01, **{**OPTIONS, **more}),
 }
 for SPEC in ("dense", "topk:keep=0.05", "regtopk:keep=0.05", "regtopk:keep=0.05,scope=model",
              "dqsgd", "terngrad:sigma=2.5", "ef-sign", "signsgd"):
-    MADE[SPEC] = lambda p, spec=SPEC, **more: optim.Spec(p, spec, lr=0.05, steps=50, **OPTIONS, **more)
+    MADE[SPEC] = lambda p, spec=SPEC, **more: optim.Spec(p, spec, lr=0.05, steps=50,
+                                                         **{**OPTIONS, **more})
 
 
 @contextlib.contextmanager
@@ -221,12 +224,13 @@ def case_nodes(rank, workers):
     if workers % 2:
         raise Skip("%d ranks are no nodes of two" % workers)
     results = []
-    for overlap in (False, True):
-        model, optimizer = start("qadam", overlap=overlap, nodes=2)
-        for step in range(4):
-            take(model, optimizer, rank, step)
-        results.append(optimizer.weights.clone())
-        optimizer.close()
+    with frees_everything():
+        for overlap in (False, True):
+            model, optimizer = start("qadam", overlap=overlap, nodes=2)
+            for step in range(4):
+                take(model, optimizer, rank, step)
+            results.append(optimizer.weights.clone())
+            optimizer.close()
     same_everywhere(results[1], "weights")
     assert torch.equal(*results)
 
@@ -282,8 +286,10 @@ def case_messages_under_way_keep_their_buffers(rank, workers):
         before = len(_method._kept)
         optimizer.close()
         assert len(_method._kept) == before + 1
+        optimizer.close()
+        assert len(_method._kept) == before + 1
     else:
-        raises(terse.GroupError, optimizer.step, "rank 0")
+        raises(terse.GroupError, optimizer.step, "rank 0" if workers == 2 else "rank")
         optimizer.close()
 
 
@@ -299,17 +305,107 @@ def case_between_backward_and_step(rank, workers):
     optimizer.close()
 
 
+def fails_on_rank_0(rank, change, *words):
+    """Rank 0 does what it must not between backward and step, while messages are under way: its
+    step fails with these words, and the others learn of it at once."""
+    for kind in ("signum", "def"):
+        model, optimizer = start(kind, overlap=True, timeout=60)
+        loss_of(model, rank, 0).backward()
+        optimizer._overlap._items.join()
+        dist.barrier()
+        started = time.monotonic()
+        if rank == 0:
+            change(model, optimizer)
+            raises(RuntimeError, optimizer.step, *words)
+        else:
+            raises(terse.GroupError, optimizer.step, "rank")
+            assert time.monotonic() - started < 20  # not after the timeout
+        raises(Exception, optimizer.step)  # no later step works
+        loss_of(model, rank, 1).backward()  # and backward sends nothing
+        optimizer.close()
+
+
 def case_a_gradient_that_changes_after_it_was_sent(rank, workers):
-    """On one rank: the others learn of it at once."""
     needs_hooks()
-    model, optimizer = start("signum", overlap=True)
+    fails_on_rank_0(rank, lambda model, _: torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3),
+                    "has changed between backward and step")
+
+
+def case_a_rate_that_changes_after_the_step_has_begun(rank, workers):
+    needs_hooks()
+
+    def change(_, optimizer):
+        optimizer.param_groups[0]["lr"] *= 0.5
+    fails_on_rank_0(rank, change, "lr was", "before backward")
+    model, optimizer = start("def", overlap=True)
     loss_of(model, rank, 0).backward()
-    if rank == 0:
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
-        raises(RuntimeError, optimizer.step, "has changed between backward and step")
-    else:
-        raises(terse.GroupError, optimizer.step, "rank 0")
+    change(model, optimizer)  # on all ranks: all are told why
+    raises(RuntimeError, optimizer.step, "lr was 0.05", "is 0.025 now")
     optimizer.close()
+
+
+def case_an_option_that_changes_after_the_step_has_begun(rank, workers):
+    needs_hooks()
+    model, optimizer = start("def", overlap=True)
+    loss_of(model, rank, 0).backward()
+    optimizer.param_groups[0]["momentum"] = 0.1
+    raises(ValueError, optimizer.step, "momentum was 0.9")
+    optimizer.close()
+
+
+def case_a_closed_optimizer_takes_no_step(rank, workers):
+    for overlap in (False, True) if HAS_HOOKS else (False,):
+        model, optimizer = start("def", overlap=overlap)
+        take(model, optimizer, rank, 0)
+        optimizer.close()
+        before = flat(model)
+        loss_of(model, rank, 1).backward()
+        raises(RuntimeError, optimizer.step, "close")
+        assert torch.equal(flat(model), before)
+        optimizer.close()
+
+
+def case_a_step_that_fails_waits_for_the_thread(rank, workers):
+    """The thread posts a bucket while step finds a gradient that it must refuse: the group may be
+    closed only after that."""
+    needs_hooks()
+    model = torch.nn.ModuleDict({"unused": torch.nn.Linear(3, 3), "used": net()})
+    _, optimizer = start("def", model, overlap=True)
+    overlap, group = optimizer._overlap, optimizer._group
+    post, close, left = overlap._group.method.post_tensors, group.close, []
+
+    def post_late(*words):
+        time.sleep(0.3)
+        post(*words)
+    overlap._group.method.post_tensors = post_late
+    group.close = lambda: (left.append(overlap._items.unfinished_tasks), close())
+    loss_of(model["used"], rank, 0).backward()
+    model["unused"].weight.grad = torch.zeros(3, 3).to_sparse()
+    why = raises((ValueError, terse.GroupError), optimizer.step)  # or another rank was faster
+    assert "sparse" in str(why) or workers > 1
+    assert left == [0], left
+    optimizer.close()
+
+
+def case_closing_while_the_thread_is_inside_a_message(rank, workers):
+    """Nothing that the thread uses ends before the thread."""
+    needs_hooks()
+    model, optimizer = start("def", overlap=True)
+    method, inside, goes_on = optimizer._groups[0].method, threading.Event(), threading.Event()
+    method.post_tensors = lambda *_: (inside.set(), goes_on.wait(60))
+    loss_of(model, rank, 0).backward()
+    assert inside.wait(20)
+    patience, _thread._PATIENCE = _thread._PATIENCE, 0.1
+    try:
+        optimizer.close()
+    finally:
+        _thread._PATIENCE = patience
+    assert method._handle and optimizer._group.handle
+    assert optimizer._overlap in _method._kept[-1]
+    goes_on.set()
+    optimizer._overlap._thread.join(20)
+    optimizer.close()
+    assert not method._handle and not optimizer._group.handle
 
 
 def case_an_optimizer_takes_its_thread_with_it(rank, workers):

@@ -1,5 +1,6 @@
 """Functions that the cases share."""
 
+import contextlib
 import ctypes
 
 import torch
@@ -7,6 +8,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 import terse.torch
+from terse import _method
 from terse._library import Fault, Layout, MethodOptions, library
 from terse._method import Method
 
@@ -83,6 +85,14 @@ def raises(kind, call, *words):
             assert word in str(why), "%r does not contain %r" % (str(why), word)
         return why
     raise AssertionError("%s was not raised" % (kind,))
+
+
+@contextlib.contextmanager
+def frees_everything():
+    """What is closed inside leaves no memory behind for the life of the process."""
+    before = len(_method._kept)
+    yield
+    assert len(_method._kept) == before, _method._kept[before:]
 
 
 class Local:

@@ -24,7 +24,7 @@ need() {
     fi
 }
 
-need "$source/tools/torch-env" "$build/trainers" "$version" lightning accelerate transformers mypy \
+need "$source/tools/torch-env" "$build/trainers" "$version" lightning accelerate transformers mypy==2.4.1 \
     >"$folder/python"
 need "$source/tools/wheel" "$folder/wheel" >"$folder/made"
 PATH="$(dirname "$(cat "$folder/python")"):/usr/bin:/bin"

@@ -125,14 +125,29 @@ class Overlap:
     # ---- called by step ----
 
     def step(self) -> MethodReport:
-        """Sends what backward has not, and finishes the step."""
+        """Sends what backward has not, and finishes the step. After an exception the thread is idle:
+        the group may be closed."""
+        try:
+            self._send_the_rest()
+        finally:
+            self._items.join()
+            sent, self._sent = self._sent, {}
+        self._check_gradients(sent)
+        if self._failure is not None:
+            raise self._failure
+        report: MethodReport = self._group.method.finish(self._group.weights.data_ptr())
+        return report
+
+    def _send_the_rest(self) -> None:
+        if self._sent:  # before the failure: where all ranks change an option, all are told so
+            self._group.check_begun()
+        if self._failure is not None:
+            raise self._failure
         for index in range(len(self._group.params)):
             if index not in self._sent:
                 self._take(index)
-        self._items.join()
-        sent, self._sent = self._sent, {}
-        if self._failure is not None:
-            raise self._failure
+
+    def _check_gradients(self, sent: Dict[int, Sent]) -> None:
         for index, (gradient, version, _) in sent.items():
             now = self._group.params[index].grad
             if now is not gradient or (now is not None and now._version != version):
@@ -140,14 +155,13 @@ class Overlap:
                     "the gradient of %s has changed between backward and step; with overlap=True it "
                     "was sent during backward. Clip with the option clip of a spec and without "
                     "overlap, or change gradients in tensor hooks" % self._group.tensors[index][0])
-        report: MethodReport = self._group.method.finish(self._group.weights.data_ptr())
-        return report
 
-    def close(self) -> None:
-        """Nothing is sent during backward any more."""
+    def close(self) -> bool:
+        """Nothing is sent any more. False: the thread still uses the group (_thread.ended)."""
+        self._failure = self._failure or RuntimeError(
+            "this optimizer is closed, by close() or by a step that failed; create a new one")
         self._unhook()
-        if self._end is not None:
-            self._end()
+        return _thread.ended(self._thread, self._end)
 
 
 def _hook(overlap_of: Any, index: int) -> Any:

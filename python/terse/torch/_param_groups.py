@@ -131,6 +131,15 @@ class ParamGroup:
             self.method.set_lr(lr)
             self._lr = lr
 
+    def check_begun(self) -> None:
+        """After gradients of a step were sent. RuntimeError: the step has begun with another rate,
+        with which DEF and QAdam have encoded what was sent."""
+        self._check_options()
+        if float(self.options["lr"]) != self._lr:
+            raise RuntimeError("lr was %r when backward sent the first gradient and is %r now; with "
+                               "overlap=True, set it before backward or after step"
+                               % (self._lr, float(self.options["lr"])))
+
     def step(self, gradients: List[torch.Tensor]) -> MethodReport:
         """One step; collective."""
         report: MethodReport = self.method.step_tensors([g.data_ptr() for g in gradients])

@@ -3,7 +3,9 @@
 import queue
 import threading
 import weakref
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
+
+_PATIENCE = 5.0  # seconds for the thread to end
 
 
 def start(owner: Any, items: "queue.Queue[Any]") -> Tuple[threading.Thread, Any]:
@@ -13,6 +15,15 @@ def start(owner: Any, items: "queue.Queue[Any]") -> Tuple[threading.Thread, Any]
                               daemon=True)
     thread.start()
     return thread, weakref.finalize(owner, _stop, items, thread)
+
+
+def ended(thread: Optional[threading.Thread], end: Any) -> bool:
+    """Ends what `start` returned. False: the thread is still inside a call, which may wait for other
+    ranks until the timeout; nothing that it uses may end before."""
+    if thread is None:
+        return True
+    end()
+    return not thread.is_alive()
 
 
 def _communicate(owner_of: Any, items: "queue.Queue[Any]") -> None:
@@ -31,4 +42,4 @@ def _communicate(owner_of: Any, items: "queue.Queue[Any]") -> None:
 def _stop(items: "queue.Queue[Any]", thread: threading.Thread) -> None:
     items.put(None)
     if thread is not threading.current_thread():  # which may drop the last reference to the owner
-        thread.join(5)
+        thread.join(_PATIENCE)

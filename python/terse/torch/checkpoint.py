@@ -201,6 +201,9 @@ def _drop_files(folder: str, worker: int, kept: Set[str]) -> None:
 def _gather(state: Any, value: Any) -> List[Any]:
     """The values of all ranks."""
     out: List[Any] = [None] * state.workers
+    if state._carrier is None:  # torch.distributed would take all ranks
+        raise RuntimeError("save_all and load_all need the group that this rank has left, by close() "
+                           "or after a failure")
     dist.all_gather_object(out, value, group=state._carrier)
     return out
 

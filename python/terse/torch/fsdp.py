@@ -79,7 +79,7 @@ class Replicas:
     def __init__(self, model: torch.nn.Module, spec: str = "topk:keep=0.01", *, process_group: Any,
                  min: int = DEFAULT_MIN, seed: int = 0, steps: int = 0, threads: int = 1,
                  timeout: float = 60.0) -> None:
-        self._carrier = _own_group_of_all(process_group, timeout)
+        self._carrier: Any = _own_group_of_all(process_group, timeout)
         self._seed = seed
         self._options = {"seed": seed, "steps": steps, "threads": threads}
         failure: Optional[Exception] = None
@@ -119,7 +119,7 @@ class Replicas:
             mine = gradient.detach().to("cpu", torch.float32).contiguous()
             report = module.method.step(mine.data_ptr())
         except TerseError:
-            self._group.close()  # the other ranks fail at once, not after the timeout
+            self._leave()  # the other ranks fail at once, not after the timeout
             raise
         self._totals.add(report)
         if report.exchange.skipped:
@@ -177,7 +177,11 @@ class Replicas:
         """Leaves the group; backward cannot be used afterwards."""
         for module in self._modules.values():
             if module.method is not None:
-                module.method.close()
+                module.method.close(module.aggregate)
+        self._leave()
+
+    def _leave(self) -> None:
+        self._carrier = None  # gloo's connections end with the last reference
         self._group.close()
 
 

@@ -77,10 +77,18 @@ def agreed_group(process_group: Optional[Any], seconds: float, mine: Any,
     return carrier
 
 
+def drop(under_way: Dict[Any, Any]) -> None:
+    """Lets go of messages that nobody will wait for: each of them holds the connections. The keys
+    stay, since gloo may have begun to write into the buffers."""
+    for key in under_way:
+        under_way[key] = ()
+
+
 def release(carrier: Any, under_way: Dict[Any, Any]) -> None:
-    """Ends gloo's threads and connections of a group made by own_group. A group with messages under
-    way stays: gloo may still write into their buffers."""
-    if not under_way and dist.is_initialized():
+    """Ends gloo's threads and connections of a group made by own_group, so that ranks that wait for
+    this one fail at once. They end with the last reference to the group."""
+    drop(under_way)
+    if dist.is_initialized():
         dist.destroy_process_group(carrier)
 
 
@@ -108,7 +116,7 @@ class Group:
         self._seconds = seconds
         # C holds pointers to these callbacks, which ctypes does not count as references.
         self._ops = GroupOps(ctypes.sizeof(GroupOps), POST(self._post), TEST(self._test),
-                             WAIT(self._wait), LEAVE(self._abandon), LEAVE(),
+                             WAIT(self._wait), LEAVE(), LEAVE(self._drop),
                              EXPLAIN(self._explain))
         self.handle = c_void_p()
         check(library().group_callbacks(byref(self._ops), None, self.rank, self.workers,
@@ -128,7 +136,7 @@ class Group:
 
     @property
     def under_way(self) -> bool:
-        """Whether gloo may still read or write buffers of messages."""
+        """Whether there are messages whose buffers gloo may still read or write."""
         return bool(self._under_way)
 
     def close(self) -> None:
@@ -195,9 +203,9 @@ class Group:
         done[0] = int(status == OK)
         return status
 
-    def _abandon(self, _context: Any) -> None:
-        # gloo may still write into the buffers of these requests: keep them alive, do not wait.
-        self._left = list(self._under_way.values())
+    def _drop(self, _context: Any) -> None:
+        """The handle ends, and what a group of nodes receives into ends with it."""
+        drop(self._under_way)
 
     def _explain(self, _context: Any) -> int:
         return ctypes.addressof(self._why)

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import TerseError
-from .._method import Method, Totals, describe
+from .._method import Method, Totals, describe, keep
 from . import _report, _state, _thread, nodes as _nodes
 from ._auto import Auto, Step, is_auto, parse
 from ._buckets import Buckets, Item, Names
@@ -99,6 +99,7 @@ class State:
         self._lock = threading.Lock()
         self._queue: "queue.Queue[Union[Item, Exception, None]]" = queue.Queue()
         self._thread: Optional[threading.Thread] = None
+        self._end: Any = None
         self._staging = Staging()
         self._names = Names(None)
         self._buckets = Buckets(self._make, self._whole_of, self._mask_of)
@@ -442,14 +443,16 @@ class State:
 
     def close(self) -> None:
         """Ends the communication thread; the hook cannot be used afterwards."""
-        if self._thread is not None:
-            self._end()
-        self._failure = self._failure or RuntimeError("this State is closed; create a new "
-                                                         "one")
+        ended = _thread.ended(self._thread, self._end)
+        self._failure = self._failure or RuntimeError("this State is closed; create a new one")
+        if not ended:
+            keep(self)  # the thread uses it; the other ranks wait until the timeout
+            return
         self._staging.close()
         if self._buckets.method is not None:
             self._buckets.method.close(self._buckets)
             self._buckets.method = None
+        self._carrier = None  # gloo's connections end with the last reference
         if self._group is not None:
             self._group.close()
 

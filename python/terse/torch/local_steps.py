@@ -76,7 +76,7 @@ class LocalSteps(torch.optim.Optimizer):
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, spec: str, *,
                  min: int = DEFAULT_MIN, seed: int = 0, steps: int = 0, threads: int = 1,
                  timeout: float = 60.0, process_group: Optional[Any] = None) -> None:
-        self._carrier = own_group(process_group, timeout)
+        self._carrier: Any = own_group(process_group, timeout)
         self._model, self.inner, self._seed, self.spec = model, optimizer, seed, str(spec)
         failure: Optional[Exception] = None
         self.every, exchanges = 1, 0
@@ -175,7 +175,7 @@ class LocalSteps(torch.optim.Optimizer):
         try:
             self.last = self.method.step(change.data_ptr())
         except TerseError:
-            self._group.close()  # the other ranks fail at once, not after the timeout
+            self._leave()  # the other ranks fail at once, not after the timeout
             raise
         self._totals.add(self.last)
         if self.last.exchange.skipped:
@@ -251,7 +251,11 @@ class LocalSteps(torch.optim.Optimizer):
 
     def close(self) -> None:
         """Leaves the group. The model keeps this rank's weights."""
-        self.method.close()
+        self.method.close(self._mean)
+        self._leave()
+
+    def _leave(self) -> None:
+        self._carrier = None  # gloo's connections end with the last reference
         self._group.close()
 
 

@@ -21,6 +21,8 @@ from .._method import Method
 from . import _state
 from .group import TAG, Group, members, release
 
+_MEANS, _INNER, _OUTER = TAG + 1, TAG + 2, TAG + 3  # of the three groups of a rank
+
 Setting = Union[None, int, str]  # None: every rank is a worker; ranks of a node; "auto": by host
 
 
@@ -99,6 +101,7 @@ class NodeMethod(Method):
             super().__init__(spec, group, tensors, weights, **options)
 
     def step(self, gradient: int) -> MethodReport:
+        self._joined()
         self._group.mean(gradient, self._starts[-1])
         with self._group.naming_nodes():
             return super().step(gradient)
@@ -119,6 +122,7 @@ class NodeMethod(Method):
         self.post(self._flattened(gradients, first), first, len(gradients))
 
     def post(self, gradient: int, first: int, count: int) -> None:
+        self._joined()
         start, end = self._starts[first], self._starts[first + count]
         self._group.mean(gradient + 4 * start, end - start)
         with self._group.naming_nodes():
@@ -148,8 +152,8 @@ class Nodes:
         # is posted in an order of its own, so means have another group.
         node, leaders = [ranks[r] for r in self._mine], [ranks[each[0]] for each in divided]
         made: Any = (
-            Group(carrier, each, seconds, TAG + 1 + index, self._under_way) if dist.get_rank()
-            in each else None for index, each in enumerate((node, node, leaders)))
+            Group(carrier, each, seconds, tag, self._under_way) if dist.get_rank() in each else None
+            for tag, each in ((_MEANS, node), (_INNER, node), (_OUTER, leaders)))
         self._means, self._inner, self._outer = made
         self._end = weakref.finalize(self, release, carrier, self._under_way)
         self._end.atexit = False
@@ -167,8 +171,10 @@ class Nodes:
 
     @property
     def under_way(self) -> bool:
-        """Whether gloo may still read or write buffers of messages."""
-        return bool(self._under_way)
+        """Whether there are messages whose buffers gloo may still read or write. What a leader passes
+        on to its node does not count: the last of a step is still on its way when the step is done,
+        and lies in memory of the handle, which waits for it."""
+        return any(tag != _INNER for tag, _ in self._under_way)
 
     def describe(self) -> str:
         return "%d nodes of %s ranks" % (self.workers, " or ".join(
@@ -212,7 +218,9 @@ class Nodes:
             self.handle = c_void_p()
             self._means.close()
             self._end()
-            self.carrier = None  # gloo's connections end with the last reference
+            for each in (self, self._inner, self._outer):
+                if each is not None:
+                    each.carrier = None  # gloo's connections end with the last reference
 
 
 def _without_rank(why: Exception) -> str:

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 
 from .._library import MethodReport, TerseError
-from .._method import Totals, describe, entries, spec_with, try_spec
+from .._method import Totals, describe, entries, keep, spec_with, try_spec
 from . import _overlap, _report, _state, nodes as _nodes
 from ._param_groups import ParamGroup, all_finite, as_groups, take_names, together
 from ._spec import agree, rewritten
@@ -45,7 +45,7 @@ class Optimizer(torch.optim.Optimizer):
     nodes           "auto" or a number: ranks of a node are one worker, as of terse.torch.State
     overlap         True: gradients are sent while backward continues, with the same result bit for
                     bit. A step then has one backward (others inside `no_sync`), and nothing
-                    changes the gradients between backward and step. PyTorch 2.1, one group
+                    changes gradients or options between backward and step. PyTorch 2.1, one group
 
     Create it on every rank, in the same order. It broadcasts the weights of rank 0."""
 
@@ -53,7 +53,7 @@ class Optimizer(torch.optim.Optimizer):
                  threads: int = 1, timeout: float = 60.0,
                  process_group: Optional[Any] = None, worker_weight: float = 0.0,
                  nodes: _nodes.Setting = None, overlap: bool = False) -> None:
-        self._carrier = own_group(process_group, timeout)
+        self._carrier: Any = own_group(process_group, timeout)
         self._seed = seed
         self._options: Dict[str, Any] = {"seed": seed, "steps": steps, "threads": threads,
                          "worker_weight": worker_weight}
@@ -180,9 +180,8 @@ class Optimizer(torch.optim.Optimizer):
             self.last = self._step()
             self._totals.add(self.last, self._live())
         except Exception as why:
-            if self._group is not None and (self._overlap is not None or
-                                            isinstance(why, TerseError)):
-                self._group.close()  # the other ranks fail at once, not after the timeout
+            if (self._overlap is not None or isinstance(why, TerseError)) and self._ended():
+                self._leave()  # the other ranks fail at once, not after the timeout
             raise
         finally:
             self._lock.release()
@@ -308,12 +307,25 @@ class Optimizer(torch.optim.Optimizer):
 
     def close(self) -> None:
         """Leaves the group. The model then holds the weights."""
-        if self._overlap is not None:
-            self._overlap.close()
+        if not self._ended():
+            for group in self._live():
+                group.attach(group.weights)
+            return
         for group in self._live():
             group.close()
-        if self._group is not None:
-            self._group.close()
+        self._leave()
+
+    def _ended(self) -> bool:
+        """Whether the communication thread has ended. If not, what it uses stays for the life of the
+        process, and the other ranks wait until the timeout."""
+        if self._overlap is None or self._overlap.close():
+            return True
+        keep(self._overlap, self._groups, self._group)
+        return False
+
+    def _leave(self) -> None:
+        self._carrier = None  # gloo's connections end with the last reference
+        self._group.close()
 
 
 class Spec(Optimizer):
