@@ -104,7 +104,7 @@ def signsgd():
                  "--epochs 1", "--epochs 5", compared, densities=True,
                  pairs=(("Signum", "SGD"), ("Signum", "Adam"))),
             Part("the same with 7 workers, 3 of which attack", CIFAR10,
-                 RESNET + " --workers 7 --batch 18", "--epochs 1", "--epochs 2", attacked,
+                 RESNET + " --workers 7 --batch 18", "--epochs 1", "--epochs 1", attacked,
                  name="inverters")]
 
 

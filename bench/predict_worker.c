@@ -2,10 +2,10 @@
  *
  *   predict_worker MODEL CHANNELS HEIGHT WIDTH BATCH SECONDS LONGEST SPEC...
  *
- * Rank 0 prints a line of JSON for every spec: the median seconds of a step; those of its gradient
- * on the slowest rank (all begin one at the same time and share the cores, as in training); and the
- * bytes that a rank sends. A spec is measured for SECONDS, at least three steps; where the first
- * step takes longer than LONGEST, that step is the measurement. */
+ * Rank 0 prints a line of JSON for every spec: the median seconds from the end of a step to that of
+ * the next; those of its gradient on the slowest rank (they share the cores, as in training); and
+ * the bytes that a rank sends. A spec is measured for SECONDS, at least two steps after two that
+ * do not count; where one of these takes longer than LONGEST, it is the measurement. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,46 +82,61 @@ static terse_status slowest(struct bench *bench, double *seconds, int steps)
     return status;
 }
 
-/* Whether rank 0 goes on. */
-static terse_status shared(struct bench *bench, int *going)
+/* One step. The next one begins where this one ends, as in training: ranks that share a core are
+ * not made to start together, and a rank that gets its core late counts as late. */
+static terse_status make_step(struct bench *bench, terse_method *method, double *end,
+                              double *computed, uint64_t *bytes)
 {
-    return terse_group_broadcast(bench->group, 0, going, sizeof *going, &bench->fault);
+    terse_method_report report = {0};
+    const double start = *end;
+    terse_status status = compute(bench, terse_method_point(method));
+    *computed = now() - start;
+    if (status == TERSE_OK)
+        status = terse_method_step(method, bench->gradient, &report, &bench->fault);
+    *end = now();
+    *bytes = report.exchange.bytes_sent;
+    return status;
 }
 
+/* Rank 0 says how many steps follow one that took so long. */
+static terse_status share_count(struct bench *bench, double seconds, int *count)
+{
+    const double fit = bench->seconds / seconds;
+    *count = seconds > bench->longest ? 0 : fit < 2 ? 2 : fit < MOST_STEPS ? (int)fit : MOST_STEPS;
+    return terse_group_broadcast(bench->group, 0, count, sizeof *count, &bench->fault);
+}
+
+/* The first step allocates and connects, and counts only where it is alone; the second one tells
+ * how many there will be. */
 static terse_status make_steps(struct bench *bench, terse_method *method, double *seconds,
                                double *gradient, uint64_t *bytes)
 {
     double taken[MOST_STEPS];
     double computed[MOST_STEPS];
-    terse_method_report report = {0};
-    const double begun = now();
-    int made = 0;
-    int going = 1;
-    terse_status status = TERSE_OK;
-    while (going && status == TERSE_OK) {
-        status = terse_group_barrier(bench->group, &bench->fault);
-        const double start = now();
+    int count = 1;
+    int made = 1;
+    terse_status status = terse_group_barrier(bench->group, &bench->fault);
+    for (int first = 0; first < 2 && count > 0 && status == TERSE_OK; first++) {
+        double end = now();
+        const double start = end;
+        status = make_step(bench, method, &end, computed, bytes);
+        taken[0] = end - start;
         if (status == TERSE_OK)
-            status = compute(bench, terse_method_point(method));
-        computed[made] = now() - start;
-        if (status == TERSE_OK)
-            status = terse_method_step(method, bench->gradient, &report, &bench->fault);
-        taken[made] = now() - start;
-        /* the first step allocates and connects, and counts only where it is alone */
-        if (made == 0 && taken[0] > bench->longest)
-            going = 0;
-        made++;
-        going = going && made < MOST_STEPS && (made < 3 || now() - begun < bench->seconds);
-        if (status == TERSE_OK)
-            status = shared(bench, &going);
+            status = share_count(bench, taken[0], &count);
+    }
+    double end = now();
+    for (int i = 0; i < count && status == TERSE_OK; i++) {
+        const double start = end;
+        status = make_step(bench, method, &end, &computed[i], bytes);
+        taken[i] = end - start;
+        made = count;
     }
     if (status == TERSE_OK)
         status = slowest(bench, computed, made);
     if (status != TERSE_OK)
         return status;
-    *seconds = made == 1 ? taken[0] : median(taken + 1, made - 1);
-    *gradient = made == 1 ? computed[0] : median(computed + 1, made - 1);
-    *bytes = report.exchange.bytes_sent;
+    *seconds = median(taken, made);
+    *gradient = median(computed, made);
     return TERSE_OK;
 }
 
