@@ -16,7 +16,7 @@
 
 #include "net/net.h"
 
-enum { MOST_STEPS = 50, CLASSES = 10 };
+enum { MOST_STEPS = 400, CLASSES = 10 };
 
 struct bench {
     terse_group *group;

@@ -13,6 +13,8 @@ enum {
     FIRST_LEN = 64 * 1024,
     LAST_LEN = 64 * 1024 * 1024, /* that a rank sends at once */
     TRIES = 3,
+    PIECE = 128 * 1024,
+    FLYING = 8, /* pieces */
 };
 
 static const double enough = 0.25; /* seconds of a transfer, in which a full queue counts little */
@@ -53,16 +55,40 @@ static int sends(const struct pattern *pattern, uint32_t from, uint32_t to)
     return from != to && from < pattern->senders && to >= pattern->receivers && to < pattern->to;
 }
 
-static terse_status transfer(struct bench *bench, const struct pattern *pattern, size_t len)
+static terse_status post_piece(struct bench *bench, const struct pattern *pattern, size_t at,
+                               size_t len, terse_request *out)
 {
     for (uint32_t r = 0; r < bench->workers; r++) {
-        bench->send_at[r] = bench->out;
-        bench->recv_at[r] = r < pattern->senders ? bench->in + bench->cap * r : NULL;
+        bench->send_at[r] = bench->out + at;
+        bench->recv_at[r] = r < pattern->senders ? bench->in + bench->cap * r + at : NULL;
         bench->send_len[r] = sends(pattern, bench->rank, r) ? len : 0;
         bench->recv_len[r] = sends(pattern, r, bench->rank) ? len : 0;
     }
     const terse_alltoallv all = {bench->send_at, bench->send_len, bench->recv_at, bench->recv_len};
-    return terse_group_alltoallv(bench->group, &all, bench->fault);
+    return terse_group_post_alltoallv(bench->group, &all, out, bench->fault);
+}
+
+/* As an all-reduce sends: in pieces, several of them under way. One long message each way may take
+ * twice as long as the line: MPI may send it whole before it receives. */
+static terse_status transfer(struct bench *bench, const struct pattern *pattern, size_t len)
+{
+    terse_request request[FLYING];
+    size_t posted = 0;
+    size_t waited = 0;
+    terse_status status = TERSE_OK;
+    while (status == TERSE_OK && (waited < posted || posted * PIECE < len)) {
+        const size_t at = posted * PIECE;
+        const size_t left = at < len ? len - at : 0;
+        if (left > 0 && posted - waited < FLYING) {
+            status = post_piece(bench, pattern, at, left < PIECE ? left : (size_t)PIECE,
+                                &request[posted % FLYING]);
+            posted++;
+        } else {
+            status = terse_group_wait(bench->group, request[waited % FLYING], bench->fault);
+            waited++;
+        }
+    }
+    return status;
 }
 
 /* Room for messages of this length; a rank that has none ends the measurement on all. */
