@@ -7,6 +7,8 @@
 #include "base/fault.h"
 #include "method/method.h"
 
+enum { ALIGNMENT = 64 };
+
 /* ---- buffers ---- */
 
 /* Is what is encoded the gradient itself, untouched? */
@@ -37,11 +39,18 @@ static int updates_with_momentum(const terse_method *method)
     }
 }
 
+/* Written here, so that no step has page faults: pages of calloc are there from their first write
+ * on, which with random blocks is many steps later. (Of malloc and memset gcc would make a calloc.)
+ */
 int tsi_buffer_make(float **out, int needed, size_t count)
 {
-    if (needed && !*out)
-        *out = calloc(count + 1, sizeof **out);
-    return !needed || *out;
+    const size_t len = (count * sizeof **out / ALIGNMENT + 1) * ALIGNMENT;
+    if (!needed || *out)
+        return 1;
+    *out = aligned_alloc(ALIGNMENT, len);
+    if (*out)
+        memset(*out, 0, len);
+    return *out != NULL;
 }
 
 int tsi_buffers_complete(terse_method *method)
