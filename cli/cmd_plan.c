@@ -32,9 +32,13 @@ const struct command cmd_plan = {
         "  --inside RATE       rate of the memory between ranks of a node; default 20 Gbit/s\n"
         "  --link RATE         rate of a worker's link, each way: 100mbit, 1gbit\n"
         "  --latency T         time of the smallest message: 0.2ms; default 0.1ms\n"
+        "  --burst T           what a link saves up while it is idle, in time at its rate: 1ms;\n"
+        "                      default 0\n"
         "  --measure           measure the link among the ranks that mpirun started\n"
         "  --step T            time of a gradient, forward and backward: 120ms; default 0\n"
-        "  --ranks-per-core R  ranks that share a core: codec times are multiplied; default 1\n"
+        "  --ranks-per-core R  workers share this machine, R of them a core: codec times are\n"
+        "                      recorded with all cores at work, and multiplied by R; default:\n"
+        "                      every worker has a machine of its own\n"
         "  --overlap WHEN      on: buckets of 4 MiB travel during the backward pass, as in terse\n"
         "                      train; off: everything after it; default on\n"
         "  --threads N         threads of the codec and of the model, per worker; default 1\n"
@@ -105,10 +109,12 @@ static int measure(const struct plan_request *request, uint64_t words, terse_gro
         return msg_status("plan --measure", status, &fault);
     place->bits_per_second = link.loaded;
     place->latency = request->latency >= 0 ? request->latency : link.latency;
+    place->burst = request->burst >= 0 ? request->burst : link.burst;
     if (terse_group_rank(group) == 0)
-        msg_note("measured: latency %s, one way %s, both ways %s, all to all %s per rank",
+        msg_note("measured: latency %s, one way %s, both ways %s, all to all %s per rank, burst %s",
                  pln_show_seconds(link.latency).text, pln_show_rate(link.one_way).text,
-                 pln_show_rate(link.both_way).text, pln_show_rate(link.loaded).text);
+                 pln_show_rate(link.both_way).text, pln_show_rate(link.loaded).text,
+                 pln_show_seconds(link.burst).text);
     return CLI_OK;
 }
 
@@ -141,6 +147,7 @@ static int run_rank(int argc, char **argv, terse_group **group)
         return code;
     struct pln_place place = {.bits_per_second = request.link * payload_share,
                               .latency = request.latency >= 0 ? request.latency : usual_latency,
+                              .burst = request.burst > 0 ? request.burst : 0,
                               .ranks_per_core = request.ranks_per_core};
     if (request.measure && com_launched() < 2)
         return msg_error(CLI_REFUSED,

@@ -20,6 +20,7 @@ enum {
     LETTER_INSIDE,
     LETTER_LINK,
     LETTER_LATENCY,
+    LETTER_BURST,
     LETTER_STEP,
     LETTER_RANKS_PER_CORE,
     LETTER_OVERLAP,
@@ -43,6 +44,7 @@ static const struct option options[] = {
     {"inside", required_argument, NULL, LETTER_INSIDE},
     {"link", required_argument, NULL, LETTER_LINK},
     {"latency", required_argument, NULL, LETTER_LATENCY},
+    {"burst", required_argument, NULL, LETTER_BURST},
     {"step", required_argument, NULL, LETTER_STEP},
     {"ranks-per-core", required_argument, NULL, LETTER_RANKS_PER_CORE},
     {"overlap", required_argument, NULL, LETTER_OVERLAP},
@@ -138,6 +140,7 @@ static int read_option(int letter, char *text, struct plan_request *out)
     case LETTER_INSIDE: return read_rate("inside", text, &out->inside);
     case LETTER_LINK: return read_rate("link", text, &out->link);
     case LETTER_LATENCY: return read_time("latency", text, &out->latency);
+    case LETTER_BURST: return read_time("burst", text, &out->burst);
     case LETTER_STEP: return read_time("step", text, &out->step);
     case LETTER_OVERLAP: return read_overlap(text, out);
     case LETTER_THREADS: return read_number("threads", text, 1, 1024, &out->threads);
@@ -194,8 +197,8 @@ int plan_request_read(int argc, char **argv, struct plan_request *out)
     int code = CLI_OK;
     int letter;
     *out = (struct plan_request){.latency = -1,
+                                 .burst = -1,
                                  .step = -1,
-                                 .ranks_per_core = 1,
                                  .batch = 32,
                                  .threads = 1,
                                  .bucket = BUCKET,

@@ -19,11 +19,12 @@ struct plan_request {
     uint32_t workers[PLAN_MOST_SWEEP]; /* doubling, where a range was given */
     size_t worker_counts;
     uint64_t node_size;
-    double inside;  /* bits per second of a node's memory */
-    double link;    /* bits per second as typed; 0: not given */
-    double latency; /* seconds; negative: not given */
-    double step;    /* seconds of compute; negative: not given */
-    double ranks_per_core;
+    double inside;         /* bits per second of a node's memory */
+    double link;           /* bits per second as typed; 0: not given */
+    double latency;        /* seconds; negative: not given */
+    double burst;          /* seconds; negative: not given */
+    double step;           /* seconds of compute; negative: not given */
+    double ranks_per_core; /* 0: not given, every worker has a machine of its own */
     uint64_t bucket;
     uint64_t threads;
     const char *spec[PLAN_MOST_SPECS];

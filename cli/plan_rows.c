@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "machine.h"
 #include "message.h"
 #include "plan_request.h"
 
@@ -53,7 +54,8 @@ static struct pln_job job_of(const struct plan_request *request, const terse_lay
                             .layout = layout,
                             .most = request->exact ? 0 : SAMPLED,
                             .bucket = request->bucket,
-                            .threads = (uint32_t)request->threads};
+                            .threads = (uint32_t)request->threads,
+                            .at_once = request->ranks_per_core > 0 ? machine_cpus() : 1};
 }
 
 static terse_status record(const struct plan_request *request, const terse_layout *layout,

@@ -41,8 +41,10 @@ static terse_status seconds_of(const char *spec, uint32_t workers, uint32_t thre
 static uint8_t decide(const struct train_request *request, const char *spec, const char *other,
                       uint32_t workers, const terse_layout *layout, const struct pln_measured *link)
 {
-    const struct pln_place place = {
-        .bits_per_second = link->loaded, .latency = link->latency, .ranks_per_core = 1};
+    const struct pln_place place = {.bits_per_second = link->loaded,
+                                    .latency = link->latency,
+                                    .burst = link->burst,
+                                    .ranks_per_core = 1};
     const uint32_t threads =
         request->settings.codec_threads > 0 ? request->settings.codec_threads : 1;
     double gathered = 0;

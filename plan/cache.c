@@ -8,7 +8,7 @@
 #include "common/json.h"
 #include "record.h"
 
-enum { FORMAT = 6, KEY_CAP = TERSE_MAX_METHOD_SPEC + 512, NUMBERS = 5 };
+enum { FORMAT = 7, KEY_CAP = TERSE_MAX_METHOD_SPEC + 512, NUMBERS = 5 };
 
 static void cpu_name(char *out, size_t cap)
 {
@@ -36,8 +36,8 @@ static void key_of(const struct pln_job *job, char *out, size_t cap)
         kernels = "";
     if (terse_method_describe(job->spec, &chosen, NULL) != TERSE_OK)
         chosen.spec[0] = '\0';
-    (void)snprintf(out, cap, "%d %s %s %s; %u %u %u %llx %llu %llu; %s", FORMAT, terse_version(),
-                   cpu, kernels, job->workers, job->even, job->threads,
+    (void)snprintf(out, cap, "%d %s %s %s; %u %u %u %u %llx %llu %llu; %s", FORMAT, terse_version(),
+                   cpu, kernels, job->workers, job->even, job->threads, job->at_once,
                    (unsigned long long)terse_layout_hash(job->layout),
                    (unsigned long long)job->most, (unsigned long long)job->bucket, chosen.spec);
 }

@@ -76,6 +76,7 @@ struct pln_job {
     uint64_t bucket;  /* bytes of gradient that are posted together during backward; 0: the whole
                        * gradient at the end */
     uint32_t threads; /* of the codec, per rank */
+    uint32_t at_once; /* ranks that work at the same time, and share the machine's memory; 0: one */
     uint32_t even;    /* slices of a sample are even for so many workers; 0: for `workers` */
     int cached;       /* 1: traces that others are made of may come from the cache */
 };
@@ -95,6 +96,7 @@ TERSE_CHECK terse_status pln_record_cached(const struct pln_job *job, struct pln
 struct pln_place {
     double bits_per_second; /* payload, each way, of a rank's own link */
     double latency;         /* seconds until an all-to-all of one byte is done */
+    double burst;           /* seconds of its rate that a link saves up while it is idle */
     double compute;         /* seconds of a rank's forward and backward pass */
     double inside;          /* seconds in which the ranks of a node average it; 0: no nodes */
     double passes_on;       /* seconds in which a node's leader passes a received byte on */
@@ -133,6 +135,7 @@ struct pln_measured {
     double one_way;  /* bits per second from rank 0 to rank 1 */
     double both_way; /* the same while rank 1 sends as much */
     double loaded;   /* that a rank sends, and receives, while all send to all */
+    double burst;    /* seconds of that rate which leave at once after a pause */
     void *kept[2];   /* after a failure: buffers of requests under way, which live as long as the
                         group */
 };

@@ -1,4 +1,4 @@
-/* A trace: the ranks of a job make some steps, and each event keeps its shortest CPU time. */
+/* A trace: the ranks of a job make some steps, and each event keeps the median of its CPU times. */
 #include "record.h"
 
 #include <math.h>
@@ -7,7 +7,8 @@
 
 enum {
     STEPS = PLN_STEPS, /* the first one allocates and is not noted */
-    SHIFT = PLN_SHIFT,
+    GAP = PLN_GAP,
+    ALIGNMENT = 64,
     TRAINING = PLN_TRAINING,
 };
 
@@ -121,10 +122,10 @@ static void *work(void *context)
 
 /* Normal enough for every codec: sums of four uniform numbers, with one element in about 64 larger,
  * at other places on every rank. */
-void pln_gradient(float *out, size_t count)
+void pln_gradients(float *out, size_t count, uint32_t ranks)
 {
     uint64_t state = 88172645463325252u;
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < (count + GAP) * ranks; i++) {
         float sum = 0;
         state ^= state << 13;
         state ^= state >> 7;
@@ -136,19 +137,31 @@ void pln_gradient(float *out, size_t count)
     }
 }
 
-/* The shortest of each CPU time; other steps have other events only where a codec decides so. */
-static void take_shortest(struct worker *worker, struct pln_rank *out)
+static int ascending(const void *a, const void *b)
+{
+    const double first = *(const double *)a;
+    const double second = *(const double *)b;
+    return (first > second) - (first < second);
+}
+
+/* The median of each CPU time; other steps have other events only where a codec decides so. */
+static void take_median(struct worker *worker, struct pln_rank *out)
 {
     const struct pln_rank last = worker->noted[STEPS - 2];
-    worker->noted[STEPS - 2] = (struct pln_rank){0};
-    for (int i = 0; i < STEPS - 2; i++) {
-        const struct pln_rank *const other = &worker->noted[i];
-        for (size_t e = 0; other->count == last.count && e < last.count; e++)
-            if (last.event[e].kind == PLN_CPU)
-                last.event[e].amount = fmin(last.event[e].amount, other->event[e].amount);
-        free(worker->noted[i].event);
-        worker->noted[i] = (struct pln_rank){0};
+    for (size_t e = 0; e < last.count; e++) {
+        double seconds[STEPS - 1];
+        size_t count = 0;
+        if (last.event[e].kind != PLN_CPU)
+            continue;
+        for (int i = 0; i < STEPS - 1; i++)
+            if (worker->noted[i].count == last.count)
+                seconds[count++] = worker->noted[i].event[e].amount;
+        qsort(seconds, count, sizeof *seconds, ascending);
+        last.event[e].amount = seconds[count / 2];
     }
+    for (int i = 0; i < STEPS - 2; i++)
+        free(worker->noted[i].event);
+    memset(worker->noted, 0, sizeof worker->noted);
     *out = last;
 }
 
@@ -158,12 +171,12 @@ static terse_status run_workers(struct worker *workers, uint32_t count, terse_fa
     uint32_t started = 0;
     terse_status status = TERSE_OK;
     struct pln_world *const world = workers[0].member.world;
-    (void)pthread_mutex_lock(&world->token); /* nobody begins before all are there */
+    (void)pthread_mutex_lock(&world->lock); /* nobody begins before all are there */
     while (started < count && pthread_create(&thread[started], NULL, work, &workers[started]) == 0)
         started++;
     if (started < count)
         world->left = (int32_t)started;
-    (void)pthread_mutex_unlock(&world->token);
+    (void)pthread_mutex_unlock(&world->lock);
     for (uint32_t i = 0; i < started; i++)
         (void)pthread_join(thread[i], NULL);
     if (started < count)
@@ -175,6 +188,16 @@ static terse_status run_workers(struct worker *workers, uint32_t count, terse_fa
             *fault = workers[i].fault;
         }
     return status;
+}
+
+/* Zeros, in pages that are there: a page fault in a step would count as work of the method. */
+static float *floats_create(size_t count)
+{
+    const size_t len = (count * sizeof(float) / ALIGNMENT + 1) * ALIGNMENT;
+    float *const floats = aligned_alloc(ALIGNMENT, len);
+    if (floats)
+        memset(floats, 0, len);
+    return floats;
 }
 
 /* Tensors of a sample have the names of the job's. Returns the elements that they stand for. */
@@ -208,11 +231,11 @@ terse_status pln_record_layout(const struct pln_job *job, const char *spec,
     if (status != TERSE_OK)
         return status;
     struct worker *const workers = calloc(count, sizeof *workers);
-    float *const gradient = malloc((floats + (size_t)SHIFT * count + 1) * sizeof *gradient);
-    float *const weights = calloc((floats + SHIFT) * count, sizeof *weights);
+    float *const gradient = floats_create((floats + GAP) * count);
+    float *const weights = floats_create((floats + GAP) * count);
     double *const stands = calloc(terse_layout_tensors(layout) + (size_t)1, sizeof *stands);
     struct pln_trace *const trace = pln_trace_create(count, count);
-    status = pln_world_create(&world, count);
+    status = pln_world_create(&world, count, job->at_once);
     if (!workers || !gradient || !weights || !stands || !trace)
         status = TERSE_NO_MEMORY;
     if (status != TERSE_OK)
@@ -220,15 +243,15 @@ terse_status pln_record_layout(const struct pln_job *job, const char *spec,
                        floats);
     double share = 1; /* a bucket has its share of the model, not of the sample */
     if (status == TERSE_OK) {
-        pln_gradient(gradient, floats + (size_t)SHIFT * count);
+        pln_gradients(gradient, floats, count);
         share = find_tensors(layout, job->layout, stands) / (double)terse_layout_count(job->layout);
     }
     for (uint32_t i = 0; i < count && status == TERSE_OK; i++)
         workers[i] = (struct worker){.member = {.world = &world, .rank = i},
                                      .job = job,
                                      .layout = layout,
-                                     .gradient = gradient + (size_t)SHIFT * i,
-                                     .weights = weights + (floats + SHIFT) * i,
+                                     .gradient = gradient + (floats + GAP) * i,
+                                     .weights = weights + (floats + GAP) * i,
                                      .spec = spec,
                                      .stands = stands,
                                      .least = (double)job->bucket / sizeof(float) * share,
@@ -237,7 +260,7 @@ terse_status pln_record_layout(const struct pln_job *job, const char *spec,
     if (status == TERSE_OK)
         status = run_workers(workers, count, fault);
     for (uint32_t i = 0; workers && trace && i < count; i++)
-        take_shortest(&workers[i], &trace->rank[i]);
+        take_median(&workers[i], &trace->rank[i]);
     for (size_t e = 0; status == TERSE_OK && e < trace->rank[0].count; e++)
         trace->operations += trace->rank[0].event[e].kind == PLN_POST;
     free(workers);

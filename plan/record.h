@@ -6,11 +6,13 @@
 
 #include "plan.h"
 
-/* All ranks of a recording. One of them works at a time: `token` is held by whoever does, and
- * waiting passes it on. So a CPU time is that of a rank that has the machine for itself. */
+/* All ranks of a recording. So many as the job says work at the same time, and the others wait for
+ * their turn. So a CPU time is that of a rank that shares the machine's memory with so many. */
 struct pln_world {
     uint32_t workers;
-    pthread_mutex_t token;
+    uint32_t at_once;
+    uint32_t working; /* now */
+    pthread_mutex_t lock;
     pthread_cond_t changed;
     struct pln_alltoall *under_way; /* TERSE_MAX_REQUESTS of them, by number */
     uint64_t done;                  /* all-to-alls that are complete */
@@ -31,10 +33,11 @@ struct pln_member {
     int backward;           /* 1: tests wait */
 };
 
-TERSE_CHECK terse_status pln_world_create(struct pln_world *world, uint32_t workers);
+TERSE_CHECK terse_status pln_world_create(struct pln_world *world, uint32_t workers,
+                                          uint32_t at_once);
 void pln_world_destroy(struct pln_world *world);
 
-/* The rank holds the token from here on; between the two calls it uses the group. */
+/* The rank works from here on, or waits for its turn; between the two calls it uses the group. */
 TERSE_CHECK terse_status pln_member_enter(struct pln_member *member, terse_group **out);
 void pln_member_leave(struct pln_member *member, int failed);
 
@@ -42,12 +45,12 @@ void pln_member_leave(struct pln_member *member, int failed);
 void pln_member_note(struct pln_member *member, struct pln_rank *notes);
 void pln_member_compute(struct pln_member *member, double share);
 
-/* Steps that a rank makes, of a training of so many; floats from one rank's gradient to the next.
- */
-enum { PLN_STEPS = 4, PLN_TRAINING = 1000, PLN_SHIFT = 16 };
+/* Steps that a rank makes, of a training of so many; floats between two ranks' gradients. */
+enum { PLN_STEPS = 8, PLN_TRAINING = 1000, PLN_GAP = 16 };
 
-/* The gradient of all ranks and steps: rank r's begins at PLN_SHIFT * r. */
-void pln_gradient(float *out, size_t count);
+/* The gradients of all ranks, the same in every step: rank r's begins at (count + PLN_GAP) * r.
+ * Each has memory of its own: what ranks share would be in the cache when the next one reads it. */
+void pln_gradients(float *out, size_t count, uint32_t ranks);
 
 /* One trace of a layout as it is, which may be a sample of the job's. */
 TERSE_CHECK terse_status pln_record_layout(const struct pln_job *job, const char *spec,

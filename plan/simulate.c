@@ -3,7 +3,8 @@
  * likewise. An all-to-all is done for a rank when its own bytes are out, all bytes for it are in
  * (not faster than its link, and not before their senders have sent them), and the latency has
  * passed. Messages of one all-to-all leave interleaved, as engines send them: each arrives when the
- * last of its sender does.
+ * last of its sender does. A link with a burst is a token bucket, as of tc or a cloud's virtual
+ * machine: what it carries is ahead of its rate by that much, and no more.
  *
  * During the backward pass nobody waits: while an all-to-all is not done, the rank computes on, and
  * the method goes on as soon as it is. So what a rank computes later may come before a wait. */
@@ -27,7 +28,7 @@ struct clock {
     const struct pln_event *ahead; /* what is computed before this event is done */
     double begun;                  /* seconds of the next computation that are done */
     double now;
-    double out_free; /* the link is idle from here on */
+    double out_free; /* the link, at its rate, is idle from here on */
     double in_free;
     double compute;
     double inside; /* averages of a node */
@@ -63,9 +64,10 @@ static void land(struct play *play, uint32_t operation)
             const double in = 8 * flight[i].received / play->place->bits_per_second;
             /* an extrapolation may leave bytes to receive and none to send */
             const double begins = isfinite(first) ? first : flight[i].posted;
-            const double arrived = fmax(last, fmax(play->clock[i].in_free, begins) + in);
-            play->clock[i].in_free = arrived;
-            flight[i].done = fmax(flight[i].done, arrived);
+            const double at_rate = fmax(last, fmax(play->clock[i].in_free, begins) + in);
+            const double ahead = fmax(begins, at_rate - play->place->burst);
+            play->clock[i].in_free = at_rate;
+            flight[i].done = fmax(flight[i].done, fmax(last, ahead));
         }
         if (flight[i].received > 0 || flight[i].sent > 0)
             flight[i].done += play->place->latency;
@@ -78,13 +80,16 @@ static void depart(struct play *play, uint32_t rank, const struct pln_event *eve
     struct clock *const clock = &play->clock[rank];
     const uint32_t ranks = play->trace->ranks;
     struct flight *const flight = &play->flight[(size_t)event->operation * ranks + rank];
+    const double burst = play->place->burst;
+    const double at_rate =
+        fmax(clock->now, clock->out_free) + 8 * event->sent / play->place->bits_per_second;
     *flight = (struct flight){.posted = clock->now,
-                              .begins = fmax(clock->now, clock->out_free),
+                              .begins = fmax(clock->now, clock->out_free - burst),
+                              .leaves = fmax(clock->now, at_rate - burst),
                               .sent = event->sent,
                               .received = event->received};
-    flight->leaves = flight->begins + 8 * event->sent / play->place->bits_per_second;
     if (event->sent > 0)
-        clock->out_free = flight->leaves;
+        clock->out_free = at_rate;
     clock->bytes += event->sent;
     if (++play->posted[event->operation] == ranks)
         land(play, event->operation);

@@ -15,13 +15,14 @@ struct pln_alltoall {
     size_t *recv_len;
 };
 
-terse_status pln_world_create(struct pln_world *world, uint32_t workers)
+terse_status pln_world_create(struct pln_world *world, uint32_t workers, uint32_t at_once)
 {
-    *world = (struct pln_world){.workers = workers, .left = -1};
+    *world =
+        (struct pln_world){.workers = workers, .at_once = at_once > 1 ? at_once : 1, .left = -1};
     world->under_way = calloc(TERSE_MAX_REQUESTS, sizeof *world->under_way);
     if (!world->under_way)
         return TERSE_NO_MEMORY;
-    (void)pthread_mutex_init(&world->token, NULL);
+    (void)pthread_mutex_init(&world->lock, NULL);
     (void)pthread_cond_init(&world->changed, NULL);
     return TERSE_OK;
 }
@@ -37,7 +38,7 @@ void pln_world_destroy(struct pln_world *world)
         free(world->under_way[i].recv_len);
     }
     free(world->under_way);
-    (void)pthread_mutex_destroy(&world->token);
+    (void)pthread_mutex_destroy(&world->lock);
     (void)pthread_cond_destroy(&world->changed);
 }
 
@@ -89,6 +90,20 @@ void pln_member_compute(struct pln_member *member, double share)
 
 /* ---- the engine ---- */
 
+/* Both with the lock. */
+static void begin_work(struct pln_world *world)
+{
+    while (world->working == world->at_once)
+        (void)pthread_cond_wait(&world->changed, &world->lock);
+    world->working++;
+}
+
+static void end_work(struct pln_world *world)
+{
+    world->working--;
+    (void)pthread_cond_broadcast(&world->changed);
+}
+
 static int make_arrays(struct pln_alltoall *all, size_t workers)
 {
     const size_t count = workers * workers;
@@ -118,10 +133,10 @@ static terse_status deliver(const struct pln_alltoall *all, size_t workers, int3
     return TERSE_OK;
 }
 
-static terse_status post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
-                         int32_t *rank)
+/* With the lock. */
+static terse_status post_locked(struct pln_member *member, uint32_t slot,
+                                const terse_alltoallv *alltoallv, int32_t *rank)
 {
-    struct pln_member *const member = context;
     struct pln_world *const world = member->world;
     const size_t workers = world->workers;
     const size_t at = member->rank * workers;
@@ -129,7 +144,6 @@ static terse_status post(void *context, uint32_t slot, const terse_alltoallv *al
     struct pln_event event = {.kind = PLN_POST,
                               .operation = (uint32_t)(member->posted - member->first)};
     terse_status status = TERSE_OK;
-    note_cpu(member);
     if (!make_arrays(all, workers))
         return TERSE_NO_MEMORY;
     memcpy(all->send_at + at, alltoallv->send_at, workers * sizeof *all->send_at);
@@ -148,6 +162,17 @@ static terse_status post(void *context, uint32_t slot, const terse_alltoallv *al
         world->done++;
         (void)pthread_cond_broadcast(&world->changed);
     }
+    return status;
+}
+
+static terse_status post(void *context, uint32_t slot, const terse_alltoallv *alltoallv,
+                         int32_t *rank)
+{
+    struct pln_member *const member = context;
+    note_cpu(member);
+    (void)pthread_mutex_lock(&member->world->lock);
+    const terse_status status = post_locked(member, slot, alltoallv, rank);
+    (void)pthread_mutex_unlock(&member->world->lock);
     member->since = cpu_seconds();
     return status;
 }
@@ -159,13 +184,20 @@ static terse_status wait(void *context, uint32_t slot, uint64_t nanoseconds, int
     const uint64_t number = member->of_slot[slot];
     (void)nanoseconds; /* nobody is late in one process, and whoever fails says so */
     note_cpu(member);
-    while (world->done <= number && world->left < 0)
-        (void)pthread_cond_wait(&world->changed, &world->token);
+    (void)pthread_mutex_lock(&world->lock);
+    if (world->done <= number && world->left < 0) {
+        end_work(world);
+        while (world->done <= number && world->left < 0)
+            (void)pthread_cond_wait(&world->changed, &world->lock);
+        begin_work(world);
+    }
+    const terse_status status = world->done > number ? TERSE_OK : TERSE_PEER_LOST;
+    *rank = world->left;
+    (void)pthread_mutex_unlock(&world->lock);
     note(member,
          (struct pln_event){.kind = PLN_WAIT, .operation = (uint32_t)(number - member->first)});
     member->since = cpu_seconds();
-    *rank = world->left;
-    return world->done > number ? TERSE_OK : TERSE_PEER_LOST;
+    return status;
 }
 
 /* During the backward pass a step only looks whether something has arrived, and computes on where
@@ -174,8 +206,10 @@ static terse_status wait(void *context, uint32_t slot, uint64_t nanoseconds, int
 static terse_status test(void *context, uint32_t slot, int *done, int32_t *rank)
 {
     struct pln_member *const member = context;
-    const uint64_t number = member->of_slot[slot];
-    *done = !member->opening && (member->backward || member->world->done > number);
+    (void)pthread_mutex_lock(&member->world->lock);
+    const int arrived = member->world->done > member->of_slot[slot];
+    (void)pthread_mutex_unlock(&member->world->lock);
+    *done = !member->opening && (member->backward || arrived);
     return *done ? wait(context, slot, 0, rank) : TERSE_OK;
 }
 
@@ -185,15 +219,18 @@ terse_status pln_member_enter(struct pln_member *member, terse_group **out)
 {
     static const terse_group_ops ops = {
         .size = sizeof ops, .post = post, .test = test, .wait = wait};
-    (void)pthread_mutex_lock(&member->world->token);
+    (void)pthread_mutex_lock(&member->world->lock);
+    begin_work(member->world);
+    (void)pthread_mutex_unlock(&member->world->lock);
     member->since = cpu_seconds();
     return terse_group_callbacks(&ops, member, member->rank, member->world->workers, out);
 }
 
 void pln_member_leave(struct pln_member *member, int failed)
 {
+    (void)pthread_mutex_lock(&member->world->lock);
     if (failed)
         member->world->left = (int32_t)member->rank;
-    (void)pthread_cond_broadcast(&member->world->changed);
-    (void)pthread_mutex_unlock(&member->world->token);
+    end_work(member->world);
+    (void)pthread_mutex_unlock(&member->world->lock);
 }

@@ -252,6 +252,7 @@ class Plan(Case):
             ((*given, "--workers", "4", "--link", "1gb"), "--link: '1gb' is not a rate"),
             ((*given, "--workers", "4", "--link", "0mbit"), "--link: '0mbit'"),
             ((*given, "--workers", "4", "--link", "1gbit", "--latency", "3"), "--latency: '3'"),
+            ((*given, "--workers", "4", "--link", "1gbit", "--burst", "1"), "--burst: '1'"),
             ((*given, "--workers", "4", "--link", "1gbit", "--step", "-1ms"), "--step: '-1ms'"),
             ((*given, "--workers", "4", "--link", "1gbit", "--overlap", "x"), "--overlap: 'x'"),
             ((*given, "--workers", "4", "--link", "1gbit", "--inside", "x"), "--inside: 'x'"),
@@ -283,7 +284,7 @@ class Plan(Case):
     def test_ranks_measure_their_link(self):
         done = self.ranks(3, TERSE, "plan", "--measure", "--parameters", "20k", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, r"measured: latency .*, one way .*, both ways .*, all to all ")
+        self.assertRegex(done.stderr, r"measured: latency .*, one way .*, both ways .*, all to all .*, burst ")
         self.assertEqual(set(json.loads(done.stdout)["rows"][0]), KEYS)
 
     def test_ranks_that_disagree(self):

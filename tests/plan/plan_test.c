@@ -105,7 +105,7 @@ static double real_bytes(const char *spec, uint32_t workers, const terse_layout 
     const terse_method_options options = {
         .size = sizeof options, .seed = 1, .steps = PLN_TRAINING, .threads = 1};
     const size_t count = (size_t)terse_layout_count(layout);
-    float *const gradient = calloc(count + PLN_SHIFT * workers, sizeof *gradient);
+    float *const gradient = calloc((count + PLN_GAP) * workers, sizeof *gradient);
     float *const weights = calloc((count + 1) * workers, sizeof *weights);
     terse_method *methods[8];
     terse_method_report reports[8];
@@ -113,9 +113,9 @@ static double real_bytes(const char *spec, uint32_t workers, const terse_layout 
     float *each[8];
     terse_fault fault = {0};
     double sum = 0;
-    pln_gradient(gradient, count + PLN_SHIFT * workers);
+    pln_gradients(gradient, count, workers);
     for (uint32_t r = 0; r < workers; r++) {
-        gradients[r] = gradient + (size_t)PLN_SHIFT * r;
+        gradients[r] = gradient + (count + PLN_GAP) * r;
         each[r] = weights + (count + 1) * r;
     }
     assert_int_equal(
@@ -209,43 +209,6 @@ static void other_combines_take_theirs(void **state)
     terse_layout_destroy(layout);
 }
 
-/* One second of bytes from rank 0 to rank 1 and one to rank 2, posted at once, leave one after the
- * other; then rank 2 sends as much to rank 0. Or both send at once, and it comes in one after the
- * other. */
-static void a_link_carries_one_thing_at_a_time(void **state)
-{
-    const struct pln_place place = {.bits_per_second = 1e6};
-    struct pln_event of_root[] = {
-        {.kind = PLN_POST, .operation = 0, .sent = 125000},
-        {.kind = PLN_POST, .operation = 1, .sent = 125000},
-        {.kind = PLN_POST, .operation = 2, .received = 125000},
-        {.kind = PLN_WAIT, .operation = 2},
-    };
-    struct pln_event of_first[] = {
-        {.kind = PLN_POST, .operation = 0, .received = 125000},
-        {.kind = PLN_POST, .operation = 1},
-        {.kind = PLN_WAIT, .operation = 0},
-        {.kind = PLN_POST, .operation = 2},
-    };
-    struct pln_event of_second[] = {
-        {.kind = PLN_POST, .operation = 0},
-        {.kind = PLN_POST, .operation = 1, .received = 125000},
-        {.kind = PLN_WAIT, .operation = 1},
-        {.kind = PLN_POST, .operation = 2, .sent = 125000},
-    };
-    struct pln_rank ranks[] = {{of_root, 4, 4}, {of_first, 4, 4}, {of_second, 4, 4}};
-    const struct pln_trace trace = {
-        .workers = 3, .ranks = 3, .rank = ranks, .operations = 3, .every = 1, .scale = 1};
-    (void)state;
-    check_near(pln_simulate(&trace, &place).seconds, 3, 1e-9); /* rank 2 has its bytes after 2 s */
-    of_first[2].kind = of_second[2].kind = PLN_CPU;            /* nobody waits before it sends */
-    of_first[3].sent = 125000;
-    of_root[2].received = 250000;
-    check_near(pln_simulate(&trace, &place).seconds, 2, 1e-9);
-    of_first[3].sent = of_second[3].sent = 0; /* as an extrapolation may have it */
-    check_near(pln_simulate(&trace, &place).seconds, 2, 1e-9);
-}
-
 /* Messages that do nothing but wait for the latency: two records, and the two ways of a vote. */
 static void latency_counts_once_per_round(void **state)
 {
@@ -302,40 +265,6 @@ static void break_even_is_where_both_take_as_long(void **state)
     pln_trace_free(dense);
     pln_trace_free(natural);
     terse_layout_destroy(layout);
-}
-
-/* Both ranks hand over a bucket after half of the gradient. Where its bytes are there early, what
- * follows is sent before the other half is computed; where not, afterwards. In a node its ranks
- * average while they compute, and the leader passes on what it receives. */
-static void ranks_compute_on_while_they_wait(void **state)
-{
-    struct pln_event events[] = {
-        {.kind = PLN_COMPUTE, .amount = 0.5},
-        {.kind = PLN_POST, .operation = 0, .sent = 125000, .received = 125000},
-        {.kind = PLN_WAIT, .operation = 0},
-        {.kind = PLN_POST, .operation = 1, .sent = 125000, .received = 125000},
-        {.kind = PLN_COMPUTE, .amount = 0.5},
-        {.kind = PLN_WAIT, .operation = 1},
-    };
-    struct pln_rank ranks[] = {{events, 6, 6}, {events, 6, 6}};
-    const struct pln_trace trace = {
-        .workers = 2, .ranks = 2, .rank = ranks, .operations = 2, .every = 1, .scale = 1};
-    struct pln_place place = {.bits_per_second = 1e6, .compute = 4};
-    (void)state;
-    struct pln_cost cost = pln_simulate(&trace, &place);
-    check_near(cost.seconds, 4, 1e-9); /* sent at 2 and 3 s, a second each */
-    check_near(cost.compute_seconds, 4, 1e-9);
-    check_near(cost.hidden_seconds, 2, 1e-9);
-    place.bits_per_second = 1e5;
-    cost = pln_simulate(&trace, &place);
-    check_near(cost.seconds, 22, 1e-9); /* 2 s, and 10 s each */
-    check_near(cost.hidden_seconds, 2, 1e-9);
-    place = (struct pln_place){
-        .bits_per_second = 1e6, .compute = 4, .inside = 2, .passes_on = 0.5 / 125000};
-    cost = pln_simulate(&trace, &place);
-    check_near(cost.seconds, 6, 1e-9); /* sent at 3 and 4.5 s, 1.5 s each */
-    check_near(cost.compute_seconds, 4, 1e-9);
-    check_near(cost.wire_seconds, 5, 1e-9);
 }
 
 /* On a fast link everything but the last bucket is hidden: both ways of the others. It is so fast
@@ -482,11 +411,9 @@ int main(void)
         cmocka_unit_test(every_part_of_a_step_is_counted_once),
         cmocka_unit_test(dense_takes_the_line_time),
         cmocka_unit_test(other_combines_take_theirs),
-        cmocka_unit_test(a_link_carries_one_thing_at_a_time),
         cmocka_unit_test(latency_counts_once_per_round),
         cmocka_unit_test(slower_links_take_longer),
         cmocka_unit_test(break_even_is_where_both_take_as_long),
-        cmocka_unit_test(ranks_compute_on_while_they_wait),
         cmocka_unit_test(fast_links_hide_all_but_the_last_bucket),
         cmocka_unit_test(overlap_hides_what_travels_early),
         cmocka_unit_test(large_layouts_are_sampled),

@@ -35,20 +35,22 @@ def _with_unit(name: str, value: Union[str, float], unit: str) -> str:
 
 def plan(module: Any, workers: int, link: Union[str, float], latency: Union[str, float] = 1e-4,
          step: Union[str, float] = 0, methods: Iterable[str] = (), overlap: bool = True,
-         ranks_per_core: float = 1, timeout: Optional[float] = None) -> Dict[str, Any]:
+         ranks_per_core: Optional[float] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
     """Step time and bytes of every method for the parameters of `module`, before training.
 
     `link` is the rate of a worker's link ("1gbit", or bits per second), `latency` the time of the
     smallest message, `step` that of a forward and backward pass ("120ms", or seconds). With
-    `overlap`, buckets travel during the backward pass, as the hook's do. Returns {"rows": [...],
+    `overlap`, buckets travel during the backward pass, as the hook's do. Workers that share this
+    machine are `ranks_per_core` of a core; by default each has a machine of its own. Returns {"rows": [...],
     "recommended": spec, "reason": text}; the rows are sorted by seconds, docs/plan.md has their keys.
     Raises ValueError with the command's text where it refuses."""
     words: List[str] = [_command(), "plan", "--json", "--shapes", _shapes(module),
                         "--workers", str(workers), "--link", _with_unit("link", link, "bit"),
                         "--latency", _with_unit("latency", latency, "s"),
                         "--step", _with_unit("step", step, "s"),
-                        "--overlap", "on" if overlap else "off",
-                        "--ranks-per-core", "%g" % ranks_per_core]
+                        "--overlap", "on" if overlap else "off"]
+    if ranks_per_core is not None:
+        words += ["--ranks-per-core", "%g" % ranks_per_core]
     for method in methods:
         words += ["--method", method]
     done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
