@@ -14,6 +14,7 @@ enum {
     LAST_LEN = 64 * 1024 * 1024, /* that a rank sends at once */
     TRIES = 3,
     BURSTS = 9,
+    LINES = 4,
     PIECE = 128 * 1024,
     FLYING = 8, /* pieces */
 };
@@ -208,7 +209,9 @@ static terse_status burst_of(struct bench *bench, const struct pattern *pattern,
     if (status == TERSE_OK)
         status = median_after_pauses(bench, pattern, 1, 0, &alone);
     *out = 0;
-    for (double line = 0.004; line < 0.3 && status == TERSE_OK; line *= 4) {
+    double line = 0.001;
+    for (int i = 0; i < LINES && status == TERSE_OK; i++) {
+        line *= 4;
         const size_t len = (size_t)(line * rate / 8) + 1;
         double seconds = 0;
         if (len > LAST_LEN)
