@@ -10,14 +10,7 @@
 #include <cmocka.h>
 
 #include "plan/record.h"
-
-#define check_near(got, want, share)                                                             \
-    do {                                                                                         \
-        const double got_ = (got);                                                               \
-        const double want_ = (want);                                                             \
-        if (!(fabs(got_ - want_) <= (share)*fabs(want_)))                                        \
-            fail_msg("%s is %.9g, expected %.9g within %g", #got, got_, want_, (double)(share)); \
-    } while (0)
+#include "tests/plan/near.h"
 
 /* ---- units ---- */
 

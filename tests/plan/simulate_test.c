@@ -8,14 +8,7 @@
 #include <cmocka.h>
 
 #include "plan/plan.h"
-
-#define check_near(got, want, share)                                                             \
-    do {                                                                                         \
-        const double got_ = (got);                                                               \
-        const double want_ = (want);                                                             \
-        if (!(fabs(got_ - want_) <= (share)*fabs(want_)))                                        \
-            fail_msg("%s is %.9g, expected %.9g within %g", #got, got_, want_, (double)(share)); \
-    } while (0)
+#include "tests/plan/near.h"
 
 /* One second of bytes from rank 0 to rank 1 and one to rank 2, posted at once, leave one after the
  * other; then rank 2 sends as much to rank 0. Or both send at once, and it comes in one after the
