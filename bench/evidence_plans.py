@@ -103,7 +103,7 @@ def signsgd():
     return [Part("CIFAR-10, ResNet-20, 4 workers", CIFAR10, RESNET + " --workers 4 --batch 32",
                  "--epochs 1", "--epochs 5", compared, densities=True,
                  pairs=(("Signum", "SGD"), ("Signum", "Adam"))),
-            Part("the same with 7 workers, 3 of which attack", CIFAR10,
+            Part("CIFAR-10, ResNet-20, 7 workers, 3 of which attack", CIFAR10,
                  RESNET + " --workers 7 --batch 18", "--epochs 1", "--epochs 1", attacked,
                  name="inverters")]
 
