@@ -93,10 +93,9 @@ static struct pln_shown workers_text(const struct plan *plan)
 void plan_print_place(const struct plan *plan)
 {
     const struct pln_place *const place = &plan->place;
-    printf("%s parameters, %s, payload at %s, latency %s, compute %s per step\n\n",
+    printf("%s parameters, %s, %s, compute %s per step\n\n",
            com_show_count((uint64_t)plan->parameters).text, workers_text(plan).text,
-           pln_show_rate(place->bits_per_second).text, pln_show_seconds(place->latency).text,
-           pln_show_seconds(place->compute).text);
+           pln_show_link(place).text, pln_show_seconds(place->compute).text);
 }
 
 static void print_notes(const struct plan *plan)
@@ -222,11 +221,10 @@ static int write_page(const char *path, const struct plan *plan, const struct rp
     struct com_text page = {0};
     rpr_page_begin(&page, "terse plan");
     com_text_format(&page,
-                    "<h1>Should I compress?</h1>\n<p>%s parameters, %s, payload at "
-                    "%s, latency %s</p>\n<p>Recommended: ",
+                    "<h1>Should I compress?</h1>\n<p>%s parameters, %s, %s</p>\n"
+                    "<p>Recommended: ",
                     com_show_count((uint64_t)plan->parameters).text, workers_text(plan).text,
-                    pln_show_rate(plan->place.bits_per_second).text,
-                    pln_show_seconds(plan->place.latency).text);
+                    pln_show_link(&plan->place).text);
     com_text_html(&page, plan->reason);
     com_text_put(&page, ".</p>\n");
     page_rows(&page, plan);

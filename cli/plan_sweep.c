@@ -162,11 +162,10 @@ static int write_page(const char *path, const struct plan *plans, size_t count)
     }
     rpr_page_begin(&page, "terse plan");
     com_text_format(&page,
-                    "<h1>Should I compress?</h1>\n<p>%s parameters, %u to %u workers, payload at "
-                    "%s, latency %s</p>\n<div class=\"charts\">\n",
+                    "<h1>Should I compress?</h1>\n<p>%s parameters, %u to %u workers, %s</p>\n"
+                    "<div class=\"charts\">\n",
                     com_show_count((uint64_t)plans->parameters).text, plans[0].workers,
-                    plans[count - 1].workers, pln_show_rate(plans->place.bits_per_second).text,
-                    pln_show_seconds(plans->place.latency).text);
+                    plans[count - 1].workers, pln_show_link(&plans->place).text);
     rpr_svg(&page, &chart);
     com_text_put(&page, "</div>\n");
     page_bends(&page, plans, count);

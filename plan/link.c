@@ -68,3 +68,14 @@ struct pln_shown pln_show_seconds(double seconds)
     static const struct unit units[] = {{"s", 1}, {"ms", 1e-3}, {"us", 1e-6}, {NULL, 0}};
     return show(seconds, units);
 }
+
+struct pln_link_shown pln_show_link(const struct pln_place *place)
+{
+    struct pln_link_shown shown;
+    const int burst = place->burst > 0;
+    (void)snprintf(shown.text, sizeof shown.text, "payload at %s, latency %s%s%s",
+                   pln_show_rate(place->bits_per_second).text,
+                   pln_show_seconds(place->latency).text, burst ? ", burst " : "",
+                   burst ? pln_show_seconds(place->burst).text : "");
+    return shown;
+}

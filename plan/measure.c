@@ -220,11 +220,13 @@ static terse_status burst_of(struct bench *bench, const struct pattern *pattern,
         if (status == TERSE_OK)
             status = median_after_pauses(bench, pattern, len, 2 * line, &seconds);
         const double ahead = line + alone - seconds;
-        if (before > 0 && fmax(ahead, before) < 1.5 * fmin(ahead, before)) {
-            *out = fmin(ahead, before);
+        if (ahead < line / 20) /* there is none that would matter */
+            break;
+        if (fmax(ahead, before) < 1.5 * fmin(ahead, before)) {
+            *out = ahead;
             break;
         }
-        before = ahead > line / 20 ? ahead : 0;
+        before = ahead;
     }
     return status;
 }

@@ -119,6 +119,12 @@ TERSE_CHECK terse_status pln_place_nodes(const struct pln_job *job, uint32_t siz
                                          double bits_per_second, struct pln_place *place,
                                          terse_fault *fault);
 
+/* "payload at 956 Mbit/s, latency 100 us"; a burst, if there is one. */
+struct pln_link_shown {
+    char text[128];
+};
+struct pln_link_shown pln_show_link(const struct pln_place *place);
+
 struct pln_cost pln_simulate(const struct pln_trace *trace, const struct pln_place *place);
 
 /* The highest rate at which `trace` is faster than `dense`, everything else as in `place`: 0 if
